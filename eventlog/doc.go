@@ -1,0 +1,23 @@
+// Package eventlog is the contract of agstore's log, whatever engine keeps it.
+//
+// A [Log] holds threads. A thread is an append-only sequence of [Record]s,
+// numbered 1, 2, 3 … without holes, and a tree of [Run]s. One append is one
+// atomic [Commit]; commits of all threads are totally ordered by position.
+//
+// What every engine promises, and package logtest shows:
+//
+//   - Acknowledged is durable: an append that returned nil survives kill -9 and
+//     power loss. Nothing that is not durable is ever read: readers, commits and
+//     waiters stop at [Log.Watermark].
+//   - Verbatim: the event read back is, byte for byte, the event given.
+//   - Dense and atomic: a batch is wholly there or wholly absent.
+//   - One writer per run: a [Writer] whose lease is gone gets [ErrFenced] and
+//     changes nothing.
+//   - A crash leaves the thread continuable: runs whose writer died with the
+//     process are closed when the log is opened again.
+//   - Scopes are walls.
+//
+// An append that failed with anything but a refusal (a conflict, an invalid
+// event …) has an unknown outcome: it may be found in the log after a restart.
+// An idempotency key settles it: repeat the append with the same key.
+package eventlog

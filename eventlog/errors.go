@@ -1,0 +1,168 @@
+package eventlog
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/agstore/agstore/agui"
+)
+
+// The kinds of failure. Test with errors.Is; what is returned is an [*Error]
+// around one of the typed errors of this package or one of these.
+var (
+	// ErrNotFound: what was named does not exist.
+	ErrNotFound = errors.New("not found")
+	// ErrThreadNotFound: the scope has no such thread. It is an ErrNotFound.
+	ErrThreadNotFound = fmt.Errorf("thread %w", ErrNotFound)
+	// ErrRunNotFound: the thread has no such run. It is an ErrNotFound.
+	ErrRunNotFound = fmt.Errorf("run %w", ErrNotFound)
+	// ErrConflict: the thread is not at the expected seq ([ConflictError]), or
+	// the idempotency key was used for other events ([KeyConflictError]).
+	ErrConflict = errors.New("conflict")
+	// ErrRunActive: the run of the head is being written ([RunActiveError]).
+	ErrRunActive = errors.New("a run is active")
+	// ErrFenced: the lease is gone; nothing was written ([FencedError]).
+	ErrFenced = errors.New("lease lost")
+	// ErrLocked: another process holds the store ([LockedError]).
+	ErrLocked = errors.New("the store is in use")
+	// ErrInvalidEvent: bytes that are no event ([agui.InvalidEventError]).
+	ErrInvalidEvent = agui.ErrInvalidEvent
+	// ErrInvalid: an argument that cannot be used.
+	ErrInvalid = errors.New("invalid argument")
+	// ErrTooLarge: over one of the Limits ([TooLargeError]).
+	ErrTooLarge = errors.New("too large")
+	// ErrCorrupt: stored bytes are not what was written.
+	ErrCorrupt = errors.New("the store is damaged")
+	// ErrNoSpace: the disk is full.
+	ErrNoSpace = errors.New("no space left for the store")
+	// ErrUnavailable: the log takes no writes since one failed; reads go on.
+	ErrUnavailable = errors.New("the store takes no writes")
+	// ErrClosed: the log, or what belongs to it, was closed.
+	ErrClosed = errors.New("closed")
+)
+
+// Error is a failed operation: what was being done, where, and why.
+type Error struct {
+	Op   string // what was being done, as "append"
+	Key  ThreadKey
+	Run  agui.RunKey
+	Seq  uint64 // the record concerned; 0: none
+	Line int    // the event of the batch concerned, from 1; 0: none
+	Err  error  // the cause
+	Hint string // what to do, where something can be said
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Op)
+	if e.Key.Thread != "" {
+		fmt.Fprintf(&b, " thread %q", e.Key.Thread)
+	}
+	if !e.Run.IsZero() {
+		fmt.Fprintf(&b, " run %q", e.Run)
+	}
+	if e.Seq != 0 {
+		fmt.Fprintf(&b, " seq %d", e.Seq)
+	}
+	if e.Line != 0 {
+		fmt.Fprintf(&b, " event %d", e.Line)
+	}
+	fmt.Fprintf(&b, ": %v", e.Err)
+	return b.String()
+}
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// ConflictError: the thread's last seq is not the expected one.
+type ConflictError struct {
+	Expected, Actual uint64
+}
+
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("%v: expected last seq %d, it is %d", ErrConflict, e.Expected, e.Actual)
+}
+
+// Is reports that it is an ErrConflict.
+func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
+
+// KeyConflictError: an idempotency key comes again with other events.
+type KeyConflictError struct {
+	Key         string
+	First, Last uint64 // what the key was used for
+}
+
+func (e *KeyConflictError) Error() string {
+	return fmt.Sprintf("%v: key %q was used for other events (seq %d to %d)", ErrConflict, e.Key, e.First, e.Last)
+}
+
+// Is reports that it is an ErrConflict.
+func (e *KeyConflictError) Is(target error) bool { return target == ErrConflict }
+
+// RunActiveError names the run that is in the way.
+type RunActiveError struct {
+	Run   agui.RunKey
+	Owner string // who writes it, where that is known
+}
+
+func (e *RunActiveError) Error() string {
+	if e.Owner == "" {
+		return fmt.Sprintf("%v: %q", ErrRunActive, e.Run)
+	}
+	return fmt.Sprintf("%v: %q, written by %s", ErrRunActive, e.Run, e.Owner)
+}
+
+// Is reports that it is an ErrRunActive.
+func (e *RunActiveError) Is(target error) bool { return target == ErrRunActive }
+
+// FencedError says what the lease was and what is true now.
+type FencedError struct {
+	Run     agui.RunKey
+	Epoch   uint64         // of the writer that was refused
+	Current uint64         // the epoch that holds now; 0: none
+	Owner   string         // who holds it now
+	Status  agui.RunStatus // of the run
+}
+
+func (e *FencedError) Error() string {
+	if e.Current > e.Epoch {
+		return fmt.Sprintf("%v: run %q was taken over by %s (epoch %d, yours %d)", ErrFenced, e.Run, e.Owner, e.Current, e.Epoch)
+	}
+	return fmt.Sprintf("%v: run %q has ended (%v)", ErrFenced, e.Run, e.Status)
+}
+
+// Is reports that it is an ErrFenced.
+func (e *FencedError) Is(target error) bool { return target == ErrFenced }
+
+// LockedError says who holds the store.
+type LockedError struct {
+	Dir   string
+	PID   int
+	Host  string
+	Since time.Time
+}
+
+func (e *LockedError) Error() string {
+	if e.PID == 0 {
+		return fmt.Sprintf("%v: %s is held by another process", ErrLocked, e.Dir)
+	}
+	return fmt.Sprintf("%v: %s is held by process %d on %s since %s", ErrLocked, e.Dir, e.PID, e.Host, e.Since.UTC().Format(time.RFC3339))
+}
+
+// Is reports that it is an ErrLocked.
+func (e *LockedError) Is(target error) bool { return target == ErrLocked }
+
+// TooLargeError says what is over which limit.
+type TooLargeError struct {
+	What        string // "event", "batch", …
+	Size, Limit int    // in bytes, or a count for "batch events" and "open runs"
+}
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("%s %v: %d, the limit is %d", e.What, ErrTooLarge, e.Size, e.Limit)
+}
+
+// Is reports that it is an ErrTooLarge.
+func (e *TooLargeError) Is(target error) bool { return target == ErrTooLarge }

@@ -1,0 +1,296 @@
+package eventlog
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/agstore/agstore/agui"
+)
+
+// Log is a log of AG-UI threads. It is safe for concurrent use.
+//
+// Errors are of type [*Error] and wrap one of the sentinels of this package.
+type Log interface {
+	// Append writes a batch to a thread, which it creates if need be. When it
+	// returns nil, the batch is durable.
+	//
+	// Refusals, with nothing written: ErrInvalidEvent, ErrTooLarge, ErrInvalid,
+	// ErrConflict (expected seq, or the key with other events), ErrRunNotFound
+	// (of an explicit run or parent), ErrRunActive (a run starts while the
+	// head's run is held by a writer, or the batch would write into such a run).
+	Append(ctx context.Context, thread ThreadKey, batch Batch) (Appended, error)
+
+	// BeginRun starts a run by committing its RUN_STARTED and gives the lease
+	// to write it. If the head's run is still open and has an owner,
+	// ErrRunActive; if it has none, it is closed as abandoned first.
+	BeginRun(ctx context.Context, thread ThreadKey, start RunStart) (Writer, error)
+
+	// Read yields records in the order of their seqs, up to the end that was
+	// durable when it was called. The records are the caller's to keep.
+	Read(ctx context.Context, thread ThreadKey, opts ReadOptions) iter.Seq2[Record, error]
+
+	// Thread describes one thread; ErrThreadNotFound if there is none.
+	Thread(ctx context.Context, thread ThreadKey) (Thread, error)
+
+	// Threads yields the threads of a scope by id, beginning behind after.
+	Threads(ctx context.Context, scope, after string) iter.Seq2[Thread, error]
+
+	// Runs lists the runs of a thread in order of their starts.
+	Runs(ctx context.Context, thread ThreadKey) ([]Run, error)
+
+	// Commits yields the durable commits of all scopes and threads from a
+	// position on.
+	Commits(ctx context.Context, from uint64) iter.Seq2[Commit, error]
+
+	// Watermark is the position up to which all is durable; 0 in a new log.
+	Watermark() uint64
+
+	// Wait returns once the watermark has reached position, with the watermark.
+	// It ends with ErrClosed when the log is closed.
+	Wait(ctx context.Context, position uint64) (uint64, error)
+
+	// Incarnation names this log's life: a restored backup is another one.
+	Incarnation() string
+
+	// Close ends all waiting calls with ErrClosed and closes the log.
+	Close() error
+}
+
+// ThreadKey names one thread of one scope.
+type ThreadKey struct {
+	Scope  string // 1 to 4,096 bytes
+	Thread string // 1 to 4,096 bytes
+}
+
+// Batch is what one append writes, atomically.
+type Batch struct {
+	// Events are the events, each one JSON object with a type. None: the thread
+	// is created, if need be, and nothing is written to it.
+	Events [][]byte
+	// Origin is who writes; OriginAppend or OriginImport.
+	Origin Origin
+	// Run says which run the events belong to, RUN_STARTED apart. The zero key:
+	// as each event says (agui.Tracker).
+	Run agui.RunKey
+	// Parent places the first RUN_STARTED of the batch: the zero key before the
+	// first run, else behind that run, which must have ended. nil: as the event
+	// says, else behind the head.
+	Parent *agui.RunKey
+	// Expect makes the append conditional on the thread's last seq.
+	Expect Expect
+	// Key makes the append idempotent: repeated with the same events it answers
+	// with the first seqs and writes nothing, with others it is a conflict.
+	// Empty: none. At most 1,024 bytes; kept for 7 days.
+	Key string
+}
+
+// Expect is a condition on a thread's last seq. The zero value is none.
+type Expect struct {
+	seq uint64
+	set bool
+}
+
+// LastSeq is the condition that the thread's last seq is seq (0: the thread is
+// empty or does not exist).
+func LastSeq(seq uint64) Expect { return Expect{seq: seq, set: true} }
+
+// Seq gives the expected last seq and whether there is a condition at all.
+func (e Expect) Seq() (uint64, bool) { return e.seq, e.set }
+
+// Appended says where an append went.
+type Appended struct {
+	First     uint64 // seq of the first record; 0 for an append of no events
+	Last      uint64 // seq of the last record; of an append of no events the thread's last seq
+	Position  uint64 // of the commit
+	Duplicate bool   // the key was known: this is the answer to the first append
+}
+
+// RunStart is how a run begins.
+type RunStart struct {
+	// Started is the RUN_STARTED event to commit, with the run's id.
+	Started []byte
+	// Parent is the run to continue: nil for the head, the zero key for none.
+	// It must be known and must have ended.
+	Parent *agui.RunKey
+	// Expect makes the start conditional on the thread's last seq.
+	Expect Expect
+	// InputDigest is kept with the run, so that a repeated start can be told
+	// from another run of the same id.
+	InputDigest [16]byte
+}
+
+// Writer writes one run, under a lease. It is safe for concurrent use.
+type Writer interface {
+	// Lease says which run it is and under which epoch.
+	Lease() Lease
+	// First is the seq of the run's RUN_STARTED.
+	First() uint64
+	// Append writes events of the run; durable when it returns nil. A
+	// RUN_STARTED is recorded as an echo. After the run's terminal event:
+	// ErrFenced.
+	Append(ctx context.Context, events ...[]byte) (Appended, error)
+	// Enqueue hands events over in order and returns without waiting for the
+	// disk, unless too much is under way. nil means accepted, not acknowledged:
+	// Sync says what became of them. An invalid event is refused at once and
+	// leaves the writer usable.
+	Enqueue(ctx context.Context, events ...[]byte) error
+	// Sync waits until all that was enqueued is durable and gives the seq of
+	// the writer's last durable record.
+	Sync(ctx context.Context) (uint64, error)
+	// End gives the lease back. If the run has no terminal event, it is closed
+	// with the ends that it lacks and a RUN_ERROR of this code and message.
+	// Ending twice changes nothing.
+	End(ctx context.Context, code, message string) error
+}
+
+// Lease is the right to write a run.
+type Lease struct {
+	Thread ThreadKey
+	Run    agui.RunKey
+	Epoch  uint64 // grows with every lease given for a run of the thread
+	Owner  string // who holds it: host and process
+}
+
+// ReadOptions select records of a thread. The zero value: all.
+type ReadOptions struct {
+	From uint64 // the first seq; 0 is 1
+	To   uint64 // the last seq; 0: to the end
+	// Lineage: only the records of that run's lineage (agui.Lineage), and those
+	// that belong to no run. nil: all records.
+	Lineage *agui.RunKey
+}
+
+// Record is one event as stored.
+type Record struct {
+	Seq      uint64
+	Position uint64    // of the commit that wrote it
+	Time     time.Time // of the commit, UTC, in whole microseconds
+	Run      agui.RunKey
+	Type     agui.Type
+	Origin   Origin
+	Echo     bool // a RUN_STARTED of a run that had started already
+	// UnknownParent: the record begins a run whose parentRunId is no pointer.
+	UnknownParent bool
+	Event         []byte // verbatim, outer white space removed
+}
+
+// Origin is who wrote a record.
+type Origin uint8
+
+// The origins of records.
+const (
+	OriginAppend Origin = iota // a raw append, by a producer that keeps no lease
+	OriginImport               // an import of a finished stream
+	OriginAgent                // the writer of a run
+	OriginStore                // the store: starts of runs and the ends they lacked
+)
+
+func (o Origin) String() string {
+	switch o {
+	case OriginAppend:
+		return "append"
+	case OriginImport:
+		return "import"
+	case OriginAgent:
+		return "agent"
+	case OriginStore:
+		return "store"
+	}
+	return "unknown"
+}
+
+// MarshalText gives the origin in words.
+func (o Origin) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+
+// UnmarshalText reads what MarshalText gave.
+func (o *Origin) UnmarshalText(text []byte) error {
+	for _, known := range []Origin{OriginAppend, OriginImport, OriginAgent, OriginStore} {
+		if known.String() == string(text) {
+			*o = known
+			return nil
+		}
+	}
+	return &Error{Op: "read an origin", Err: ErrInvalid, Hint: "origins are append, import, agent and store"}
+}
+
+// Thread describes a thread.
+type Thread struct {
+	Key     ThreadKey
+	Created time.Time
+	Updated time.Time // of the latest commit
+	LastSeq uint64    // 0: no records
+	Runs    int
+	Head    agui.RunKey // the run to continue from; the zero key: none
+}
+
+// Run is one run of a thread, with what the log knows beside the tree.
+type Run struct {
+	agui.Run
+	Started     time.Time
+	Ended       time.Time // zero while it runs
+	Origin      Origin    // of its RUN_STARTED
+	Held        bool      // a writer holds it
+	Epoch       uint64    // of its lease; 0 if it never had one
+	Owner       string    // of its lease
+	InputDigest [16]byte
+}
+
+// Tree is the runs without what only the log knows.
+func Tree(runs []Run) []agui.Run {
+	out := make([]agui.Run, len(runs))
+	for i, r := range runs {
+		out[i] = r.Run
+	}
+	return out
+}
+
+// Commit is one atomic append.
+type Commit struct {
+	Position uint64
+	Thread   ThreadKey
+	First    uint64 // seq of its first record
+	Count    int    // number of records; 0: the thread was created empty
+	Time     time.Time
+}
+
+// Limits are the sizes beyond which an append is refused. A zero field has the
+// default of DefaultLimits.
+type Limits struct {
+	IDBytes     int // a scope or a thread id
+	KeyBytes    int // an idempotency key
+	EventBytes  int // one event
+	BatchEvents int // events of one batch
+	BatchBytes  int // all events of one batch
+	OpenRuns    int // running runs of one thread
+}
+
+// DefaultLimits are the limits of a log that was given none.
+func DefaultLimits() Limits {
+	return Limits{
+		IDBytes:     4096,
+		KeyBytes:    1024,
+		EventBytes:  32 << 20,
+		BatchEvents: 10_000,
+		BatchBytes:  64 << 20,
+		OpenRuns:    1000,
+	}
+}
+
+// WithDefaults fills the zero fields.
+func (l Limits) WithDefaults() Limits {
+	d := DefaultLimits()
+	for _, f := range []struct{ field, value *int }{
+		{&l.IDBytes, &d.IDBytes},
+		{&l.KeyBytes, &d.KeyBytes},
+		{&l.EventBytes, &d.EventBytes},
+		{&l.BatchEvents, &d.BatchEvents},
+		{&l.BatchBytes, &d.BatchBytes},
+		{&l.OpenRuns, &d.OpenRuns},
+	} {
+		if *f.field == 0 {
+			*f.field = *f.value
+		}
+	}
+	return l
+}
