@@ -9,12 +9,12 @@ import (
 var sentinelName = regexp.MustCompile(`^Err[A-Z]`)
 
 // checkSentinels wants a doc comment on every exported package-level variable named Err…, and its name in the
-// code (not the comments) of at least one test file. A name that several packages export, because one
-// hands on the other's error, needs one test.
+// code (not the comments) of at least one test file or test kit. A name that several packages export, because
+// one hands on the other's error, needs one test.
 func checkSentinels(t *Tree, report Report) {
 	tested := map[string]bool{}
 	for f := range t.files {
-		if f.Test {
+		if f.usesTesting() {
 			sentinelUses(f, tested)
 		}
 	}
