@@ -21,6 +21,9 @@ var (
 	// ErrConflict: the thread is not at the expected seq ([ConflictError]), or
 	// the idempotency key was used for other events ([KeyConflictError]).
 	ErrConflict = errors.New("conflict")
+	// ErrRunExists: the thread has a run of that id already ([RunExistsError]).
+	// It is an ErrConflict.
+	ErrRunExists = fmt.Errorf("%w: the run exists", ErrConflict)
 	// ErrRunActive: the run of the head is being written ([RunActiveError]).
 	ErrRunActive = errors.New("a run is active")
 	// ErrFenced: the lease is gone; nothing was written ([FencedError]).
@@ -166,3 +169,19 @@ func (e *TooLargeError) Error() string {
 
 // Is reports that it is an ErrTooLarge.
 func (e *TooLargeError) Is(target error) bool { return target == ErrTooLarge }
+
+// RunExistsError: a run is to be started under an id that the thread has used.
+type RunExistsError struct {
+	Run         agui.RunKey
+	Status      agui.RunStatus
+	InputDigest [16]byte // of the run that has the id
+}
+
+func (e *RunExistsError) Error() string {
+	return fmt.Sprintf("%v: %q (%v)", ErrRunExists, e.Run, e.Status)
+}
+
+// Is reports that it is an ErrRunExists, which is an ErrConflict.
+func (e *RunExistsError) Is(target error) bool {
+	return target == ErrRunExists || target == ErrConflict
+}

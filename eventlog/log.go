@@ -22,8 +22,9 @@ type Log interface {
 	Append(ctx context.Context, thread ThreadKey, batch Batch) (Appended, error)
 
 	// BeginRun starts a run by committing its RUN_STARTED and gives the lease
-	// to write it. If the head's run is still open and has an owner,
-	// ErrRunActive; if it has none, it is closed as abandoned first.
+	// to write it. A run id that the thread has used, whatever became of its
+	// run, is refused with ErrRunExists. If the head's run is still open and has
+	// an owner, ErrRunActive; if it has none, it is closed as abandoned first.
 	BeginRun(ctx context.Context, thread ThreadKey, start RunStart) (Writer, error)
 
 	// Read yields records in the order of their seqs, up to the end that was
