@@ -500,3 +500,15 @@ func hex4(b []byte) (uint16, bool) {
 	}
 	return u, true
 }
+
+// Unquote is the text of a JSON string, in WTF-8; false if raw is not one.
+func Unquote(raw []byte) (string, bool) {
+	s := scanner{raw: raw}
+	s.space()
+	quoted, err := s.string()
+	if err != nil {
+		return "", false
+	}
+	s.space()
+	return string(unquote(quoted)), s.at == len(raw)
+}

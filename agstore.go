@@ -1,0 +1,159 @@
+package agstore
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"github.com/agstore/agstore/agui"
+	"github.com/agstore/agstore/eventlog"
+	"github.com/agstore/agstore/eventlog/pebblelog"
+	"github.com/agstore/agstore/feed"
+	"github.com/agstore/agstore/fold"
+	"github.com/agstore/agstore/projection"
+	"github.com/agstore/agstore/replay"
+)
+
+// Options for Open. The zero value is a durable store with default limits.
+type Options struct {
+	// InMemory keeps everything in memory, for tests: nothing outlives Close,
+	// and dir is not touched.
+	InMemory bool
+	// Limits of the log; zero fields have the defaults of eventlog.
+	Limits eventlog.Limits
+	// Fold is how views are folded; the zero value is the profile Durable.
+	Fold fold.Options
+	// OpenViews is how many threads' views are kept in memory; 0 is 256.
+	OpenViews int
+}
+
+// Store is an open store. A Store itself has only administration: threads are
+// reached through the handle of their scope. It is safe for concurrent use.
+type Store struct {
+	dir   string
+	opts  Options
+	log   eventlog.Log
+	hub   *feed.Hub
+	views *projection.Views
+}
+
+// Open opens the store in dir, which it creates if need be, and closes the runs
+// of a process that died while it wrote them. Only one process can have a store
+// open: for a second one, an eventlog.LockedError says who has.
+func Open(dir string, opts Options) (*Store, error) {
+	log, err := pebblelog.Open(dir, pebblelog.Options{InMemory: opts.InMemory, Limits: opts.Limits})
+	if err != nil {
+		return nil, err
+	}
+	return &Store{
+		dir: dir, opts: opts, log: log,
+		hub:   feed.NewHub(log),
+		views: projection.New(log, projection.Options{Fold: opts.Fold, Open: opts.OpenViews}),
+	}, nil
+}
+
+// Close ends followers and pending calls with ErrClosed and closes the store.
+func (s *Store) Close() error {
+	return errors.Join(s.hub.Close(), s.log.Close())
+}
+
+// Dir is the directory the store was opened in.
+func (s *Store) Dir() string { return s.dir }
+
+// Log is the log below, for what needs commits and positions of all scopes.
+func (s *Store) Log() eventlog.Log { return s.log }
+
+// DefaultScope is the scope of programs that need only one.
+const DefaultScope = "default"
+
+// Scope gives the handle of one scope: a tenant, or a user. No call on it
+// learns anything of another scope. It costs nothing to get.
+func (s *Store) Scope(name string) *Scope { return &Scope{store: s, name: name} }
+
+// Scope is the part of a store that belongs to one tenant or user.
+type Scope struct {
+	store *Store
+	name  string
+}
+
+// Name is the name of the scope.
+func (s *Scope) Name() string { return s.name }
+
+func (s *Scope) key(thread string) eventlog.ThreadKey {
+	return eventlog.ThreadKey{Scope: s.name, Thread: thread}
+}
+
+// Append writes events to a thread, atomically, and creates the thread if need
+// be. When it returns nil, they are durable. See eventlog.Log.Append.
+func (s *Scope) Append(ctx context.Context, thread string, events ...[]byte) (eventlog.Appended, error) {
+	return s.AppendBatch(ctx, thread, eventlog.Batch{Events: events})
+}
+
+// AppendBatch is Append with an expected seq, an idempotency key and more.
+func (s *Scope) AppendBatch(ctx context.Context, thread string, b eventlog.Batch) (eventlog.Appended, error) {
+	return s.store.log.Append(ctx, s.key(thread), b)
+}
+
+// Read yields the stored records of a thread. See eventlog.Log.Read.
+func (s *Scope) Read(ctx context.Context, thread string, opts eventlog.ReadOptions) iter.Seq2[eventlog.Record, error] {
+	return s.store.log.Read(ctx, s.key(thread), opts)
+}
+
+// Records yields the records of the lineage that leads to a point, from seq
+// from on. See replay.Records.
+func (s *Scope) Records(ctx context.Context, thread string, at replay.Point, from uint64) iter.Seq2[eventlog.Record, error] {
+	return replay.Records(ctx, s.store.log, s.key(thread), at, from)
+}
+
+// Follow yields the records of a thread behind seq after, those stored and then
+// those to come, without a gap. See feed.Hub.Follow.
+func (s *Scope) Follow(ctx context.Context, thread string, after uint64) iter.Seq2[eventlog.Record, error] {
+	return s.store.hub.Follow(ctx, s.key(thread), after)
+}
+
+// View gives what the thread looks like now.
+func (s *Scope) View(ctx context.Context, thread string) (*fold.View, error) {
+	return s.store.views.Head(ctx, s.key(thread))
+}
+
+// ViewAt gives what the thread looked like at a point.
+func (s *Scope) ViewAt(ctx context.Context, thread string, at replay.Point) (*fold.View, error) {
+	return replay.View(ctx, s.store.log, s.key(thread), at, s.store.opts.Fold)
+}
+
+// ViewAs is ViewAt with other options of the fold.
+func (s *Scope) ViewAs(ctx context.Context, thread string, at replay.Point, opts fold.Options) (*fold.View, error) {
+	return replay.View(ctx, s.store.log, s.key(thread), at, opts)
+}
+
+// Thread describes a thread; ErrThreadNotFound if there is none.
+func (s *Scope) Thread(ctx context.Context, thread string) (eventlog.Thread, error) {
+	return s.store.log.Thread(ctx, s.key(thread))
+}
+
+// Threads yields the threads of the scope by id, beginning behind after.
+func (s *Scope) Threads(ctx context.Context, after string) iter.Seq2[eventlog.Thread, error] {
+	return s.store.log.Threads(ctx, s.name, after)
+}
+
+// Runs lists the runs of a thread in order of their starts.
+func (s *Scope) Runs(ctx context.Context, thread string) ([]eventlog.Run, error) {
+	return s.store.log.Runs(ctx, s.key(thread))
+}
+
+// FindRun finds the run that name means in a thread: "id" (its latest attempt),
+// "id#2", or agui.RootParent for the zero key, before the first run.
+func (s *Scope) FindRun(ctx context.Context, thread, name string) (agui.RunKey, error) {
+	runs, err := s.Runs(ctx, thread)
+	if err != nil {
+		return agui.RunKey{}, err
+	}
+	key, ok := agui.ParseRunKey(eventlog.Tree(runs), name)
+	if !ok && name != agui.RootParent {
+		return agui.RunKey{}, &eventlog.Error{
+			Op: "find run " + name + " of", Key: s.key(thread), Err: eventlog.ErrRunNotFound,
+			Hint: "agstore runs lists the runs of a thread",
+		}
+	}
+	return key, nil
+}

@@ -1,0 +1,116 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/agstore/agstore"
+	"github.com/agstore/agstore/agui"
+	"github.com/agstore/agstore/api/problem"
+	"github.com/agstore/agstore/eventlog"
+)
+
+// The headers of an answer that streams a run.
+const (
+	RunHeader       = "Agstore-Run"        // the run's id
+	ParentRunHeader = "Agstore-Parent-Run" // the run it continues, if any
+)
+
+// run starts a run of an agent and streams it. A request whose run id is known
+// joins that run, if it asks for the same, and is refused otherwise (DESIGN
+// decision 5).
+func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
+	agent, ok := s.opts.Agents[r.PathValue("agent")]
+	if !ok {
+		return problem.New(http.StatusNotFound, "agent_not_found", "no agent is called "+r.PathValue("agent"))
+	}
+	in, err := s.readInput(w, r)
+	if err != nil {
+		return err
+	}
+	clientHistory, err := choice(r, HistoryHeader)
+	if err != nil {
+		return err
+	}
+	clientState, err := choice(r, StateHeader)
+	if err != nil {
+		return err
+	}
+	scope := s.scope(r)
+	parent, err := in.parentRun(r, scope)
+	if err != nil {
+		return err
+	}
+	clientState = clientState || !hasState(r, scope, in.thread)
+
+	if err := s.begin(); err != nil {
+		return err
+	}
+	run, err := scope.BeginRun(r.Context(), in.thread, in.start(parent, clientState))
+	if err != nil {
+		s.recording.Done()
+		return s.joinRun(w, r, scope, in, err)
+	}
+	body, err := in.forAgent(run, clientHistory, clientState)
+	go func() {
+		defer s.recording.Done()
+		s.record(scope, agent, run, body, err)
+	}()
+	return s.streamRun(w, r, scope, in.thread, run.Lease().Run, run.First())
+}
+
+// parentRun finds the run that parentRunId names. One that names no run of the
+// thread, or the run itself, is no pointer: the run follows the head (fold-rules
+// R33).
+func (in *runInput) parentRun(r *http.Request, scope *agstore.Scope) (*agui.RunKey, error) {
+	if !in.named || in.parent == in.run {
+		return nil, nil
+	}
+	key, err := scope.FindRun(r.Context(), in.thread, in.parent)
+	if errors.Is(err, eventlog.ErrNotFound) {
+		return nil, nil
+	}
+	return &key, err
+}
+
+func hasState(r *http.Request, scope *agstore.Scope, thread string) bool {
+	view, err := scope.View(r.Context(), thread)
+	return err == nil && view.State != nil
+}
+
+// joinRun streams the run that a refused start asked for again, from its start.
+func (s *Server) joinRun(w http.ResponseWriter, r *http.Request, scope *agstore.Scope, in *runInput, refused error) error {
+	exists := (*eventlog.RunExistsError)(nil)
+	if !errors.As(refused, &exists) {
+		return refused
+	}
+	runs, err := scope.Runs(r.Context(), in.thread)
+	if err != nil {
+		return err
+	}
+	for _, known := range runs {
+		if known.Key == exists.Run && known.InputDigest == in.digest {
+			return s.streamRun(w, r, scope, in.thread, known.Key, known.FirstSeq)
+		}
+	}
+	return refused
+}
+
+// streamRun sends the records of one run, from its start to its end.
+func (s *Server) streamRun(w http.ResponseWriter, r *http.Request, scope *agstore.Scope, thread string, run agui.RunKey, first uint64) error {
+	w.Header().Set(RunHeader, headerValue(run.String()))
+	out, stop := s.newStream(w, formatSSE)
+	defer stop()
+	for rec, err := range scope.Follow(r.Context(), thread, first-1) {
+		if err != nil {
+			return nil // the client is gone, or the store closes: it resumes from the last id
+		}
+		if rec.Run != run {
+			continue
+		}
+		if !out.record(rec, rec.Echo) || rec.Type.Terminal() {
+			return nil
+		}
+	}
+	return nil
+}

@@ -1,0 +1,234 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/agstore/agstore"
+	"github.com/agstore/agstore/api/problem"
+	"github.com/agstore/agstore/eventlog"
+)
+
+// ScopeHeader names the scope of a request over a control socket. Elsewhere it
+// is not looked at: who may reach which scope is the server's word.
+const ScopeHeader = "Agstore-Scope"
+
+// Options for New. The zero value serves threads and no agents.
+type Options struct {
+	// Agents are the agents that can be run, by the names they have in URLs.
+	Agents map[string]Agent
+	// Scope is the scope that requests act in; empty: agstore.DefaultScope.
+	Scope string
+	// AnswerTimeout is how long an agent may take to begin its answer; 0 is one
+	// minute.
+	AnswerTimeout time.Duration
+	// IdleTimeout is how long an agent may be silent within its answer; 0 is
+	// five minutes.
+	IdleTimeout time.Duration
+	// Heartbeat is the time between the comments that keep a silent stream
+	// open; 0 is 15 seconds.
+	Heartbeat time.Duration
+	// WriteTimeout is how long a client may take to accept what it is sent; 0
+	// is 30 seconds.
+	WriteTimeout time.Duration
+	// EventBytes is the largest event taken from an agent; 0 is the log's
+	// default.
+	EventBytes int
+	// BodyBytes is the largest request body; 0 is the log's default for a
+	// batch.
+	BodyBytes int64
+	// Client calls the agents; nil: one without cookies and redirects.
+	Client *http.Client
+	// Closing, if given, is told of every run that the server closed because
+	// its agent did not.
+	Closing func(scope, thread, run, code string)
+}
+
+// Agent is one AG-UI agent.
+type Agent struct {
+	URL string // where RunAgentInput is POSTed to
+	// Header is added to every request to the agent: its credentials, say.
+	Header http.Header
+}
+
+func (o Options) withDefaults() Options {
+	limits := eventlog.DefaultLimits()
+	if o.Scope == "" {
+		o.Scope = agstore.DefaultScope
+	}
+	for _, d := range []struct {
+		field *time.Duration
+		value time.Duration
+	}{
+		{&o.AnswerTimeout, time.Minute}, {&o.IdleTimeout, 5 * time.Minute},
+		{&o.Heartbeat, 15 * time.Second}, {&o.WriteTimeout, 30 * time.Second},
+	} {
+		if *d.field <= 0 {
+			*d.field = d.value
+		}
+	}
+	if o.EventBytes <= 0 {
+		o.EventBytes = limits.EventBytes
+	}
+	if o.BodyBytes <= 0 {
+		o.BodyBytes = int64(limits.BatchBytes)
+	}
+	if o.Client == nil {
+		o.Client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse // a redirect would carry the agent's credentials elsewhere
+		}}
+	}
+	return o
+}
+
+func (o Options) validate() error {
+	var errs []error
+	for name, a := range o.Agents {
+		u, err := url.Parse(a.URL)
+		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+			errs = append(errs, &eventlog.Error{
+				Op: fmt.Sprintf("configure agent %q", name), Err: eventlog.ErrInvalid,
+				Hint: "an agent's URL is absolute and begins with http:// or https://",
+			})
+		}
+		if name == "" || strings.Contains(name, "/") {
+			errs = append(errs, &eventlog.Error{
+				Op: fmt.Sprintf("configure agent %q", name), Err: eventlog.ErrInvalid,
+				Hint: "an agent's name is a part of URLs: not empty, without a slash",
+			})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Server serves one store. Make it with New, end it with Close.
+type Server struct {
+	store *agstore.Store
+	opts  Options
+	mux   *http.ServeMux
+
+	// Recordings outlive the requests that began them.
+	ctx       context.Context
+	cancel    context.CancelCauseFunc
+	recording sync.WaitGroup
+	mu        sync.Mutex
+	closed    bool
+}
+
+// New serves an open store. All that is wrong with the options is said at once.
+func New(store *agstore.Store, opts Options) (*Server, error) {
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	s := &Server{store: store, opts: opts.withDefaults(), mux: http.NewServeMux(), ctx: ctx, cancel: cancel}
+	for pattern, handle := range map[string]handler{
+		"GET /healthz":                     s.health,
+		"POST /v1/agents/{agent}/run":      s.run,
+		"POST /v1/agents/{agent}/connect":  s.connect,
+		"GET /v1/threads":                  s.threads,
+		"GET /v1/threads/{thread}":         s.thread,
+		"GET /v1/threads/{thread}/runs":    s.runs,
+		"GET /v1/threads/{thread}/events":  s.events,
+		"POST /v1/threads/{thread}/events": s.append,
+		"POST /v1/threads/{thread}/branch": s.branch,
+	} {
+		s.mux.Handle(pattern, handle)
+	}
+	return s, nil
+}
+
+// ServeHTTP answers a request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+
+// Close lets no new run begin and waits for those that are recorded. When ctx
+// ends first, their agents are hung up on and the runs closed.
+func (s *Server) Close(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		s.recording.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+	s.cancel(errStopping)
+	<-done
+	return nil
+}
+
+// begin counts a recording in, unless the server is closing.
+func (s *Server) begin() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return &eventlog.Error{Op: "begin run", Err: eventlog.ErrClosed, Hint: "the server is shutting down; try again"}
+	}
+	s.recording.Add(1)
+	return nil
+}
+
+// handler answers a request or returns why it could not. After it has begun to
+// answer it must return nil.
+type handler func(http.ResponseWriter, *http.Request) error
+
+func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := h(w, r); err != nil {
+		problem.Write(w, err)
+	}
+}
+
+func (s *Server) health(w http.ResponseWriter, _ *http.Request) error {
+	w.Header().Set("Content-Type", "application/json")
+	_, err := w.Write([]byte(`{"status":"ok"}` + "\n"))
+	return ignore(err)
+}
+
+// ignore drops the error of a write to a client that is gone.
+func ignore(error) error { return nil }
+
+func (s *Server) scope(r *http.Request) *agstore.Scope {
+	if name := r.Header.Get(ScopeHeader); name != "" && r.Context().Value(trusted{}) != nil {
+		return s.store.Scope(name)
+	}
+	return s.store.Scope(s.opts.Scope)
+}
+
+// badRequest is the error for an argument that cannot be used.
+func badRequest(op, hint string) error {
+	return &eventlog.Error{Op: op, Err: eventlog.ErrInvalid, Hint: hint}
+}
+
+// seqParam reads a query parameter that is a seq; 0 if it is not given.
+func seqParam(r *http.Request, name string) (uint64, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, badRequest("read "+name, name+" is a seq: a number from 0")
+	}
+	return n, nil
+}
+
+func boolParam(r *http.Request, name string) (bool, error) {
+	switch r.URL.Query().Get(name) {
+	case "", "false", "0":
+		return false, nil
+	case "true", "1":
+		return true, nil
+	}
+	return false, badRequest("read "+name, name+" is true or false")
+}

@@ -1,0 +1,413 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/agstore/agstore"
+	"github.com/agstore/agstore/agui"
+	"github.com/agstore/agstore/eventlog"
+	"github.com/agstore/agstore/fold"
+	"github.com/agstore/agstore/replay"
+)
+
+// Thread is a thread in lists.
+type Thread struct {
+	Thread  string    `json:"thread"`
+	Created time.Time `json:"created"`
+	Updated time.Time `json:"updated"`
+	LastSeq uint64    `json:"lastSeq"`
+	Runs    int       `json:"runs"`
+	Head    string    `json:"head,omitempty"` // the run to continue from
+}
+
+// ThreadList is a page of threads, in order of their ids.
+type ThreadList struct {
+	Threads []Thread `json:"threads"`
+	Next    string   `json:"next,omitempty"` // the after of the next page
+}
+
+// maxThreads is the most threads of one page.
+const maxThreads = 1000
+
+func (s *Server) threads(w http.ResponseWriter, r *http.Request) error {
+	limit, err := seqParam(r, "limit")
+	if err != nil {
+		return err
+	}
+	if limit == 0 || limit > maxThreads {
+		limit = maxThreads
+	}
+	list := ThreadList{Threads: []Thread{}}
+	for t, err := range s.scope(r).Threads(r.Context(), r.URL.Query().Get("after")) {
+		if err != nil {
+			return err
+		}
+		if uint64(len(list.Threads)) == limit {
+			list.Next = list.Threads[limit-1].Thread
+			break
+		}
+		list.Threads = append(list.Threads, Thread{
+			Thread: t.Key.Thread, Created: t.Created, Updated: t.Updated,
+			LastSeq: t.LastSeq, Runs: t.Runs, Head: t.Head.String(),
+		})
+	}
+	return writeJSON(w, list)
+}
+
+// thread answers with a view. Parameters: run, or at (a seq); messages (only
+// the newest so many); profile (durable or reference).
+func (s *Server) thread(w http.ResponseWriter, r *http.Request) error {
+	scope, name := s.scope(r), r.PathValue("thread")
+	at, err := s.point(r, scope, name)
+	if err != nil {
+		return err
+	}
+	newest, err := seqParam(r, "messages")
+	if err != nil {
+		return err
+	}
+	view, err := s.view(r, scope, name, at)
+	if err != nil {
+		return err
+	}
+	if n := uint64(len(view.Messages)); newest > 0 && n > newest {
+		shown := *view
+		shown.Messages = view.Messages[n-newest:]
+		view = &shown
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, err = w.Write(append(view.AppendJSON(nil), '\n'))
+	return ignore(err)
+}
+
+func (s *Server) view(r *http.Request, scope *agstore.Scope, thread string, at *replay.Point) (*fold.View, error) {
+	switch r.URL.Query().Get("profile") {
+	case "", "durable":
+	case "reference":
+		head := replay.AtHead()
+		if at == nil {
+			at = &head
+		}
+		return scope.ViewAs(r.Context(), thread, *at, fold.Options{Profile: fold.Reference})
+	default:
+		return nil, badRequest("read profile", "profiles are durable and reference")
+	}
+	if at == nil {
+		return scope.View(r.Context(), thread)
+	}
+	return scope.ViewAt(r.Context(), thread, *at)
+}
+
+// point reads the parameters run and at; nil is the head.
+func (s *Server) point(r *http.Request, scope *agstore.Scope, thread string) (*replay.Point, error) {
+	q := r.URL.Query()
+	if q.Has("run") && q.Has("at") {
+		return nil, badRequest("read the point", "run and at exclude each other")
+	}
+	if q.Has("run") {
+		key, err := scope.FindRun(r.Context(), thread, q.Get("run"))
+		if err != nil {
+			return nil, err
+		}
+		at := replay.AtRun(key)
+		return &at, nil
+	}
+	if q.Has("at") {
+		seq, err := seqParam(r, "at")
+		at := replay.AtSeq(seq)
+		return &at, err
+	}
+	return nil, nil
+}
+
+// Run is one run of a thread's tree.
+type Run struct {
+	Run       string         `json:"run"`
+	Attempt   int            `json:"attempt"`
+	Parent    *string        `json:"parent"` // null: it starts from nothing
+	ParentSeq uint64         `json:"parentSeq,omitempty"`
+	Status    agui.RunStatus `json:"status"`
+	FirstSeq  uint64         `json:"firstSeq"`
+	LastSeq   uint64         `json:"lastSeq"`
+	EndSeq    uint64         `json:"endSeq,omitempty"`
+	Events    uint64         `json:"events"`
+	Started   time.Time      `json:"started"`
+	Ended     *time.Time     `json:"ended,omitempty"`
+	Origin    string         `json:"origin"`
+	Held      bool           `json:"held"` // a writer holds it
+	Head      bool           `json:"head"`
+}
+
+// RunList is all runs of a thread in order of their starts.
+type RunList struct {
+	Runs []Run `json:"runs"`
+}
+
+func (s *Server) runs(w http.ResponseWriter, r *http.Request) error {
+	scope, name := s.scope(r), r.PathValue("thread")
+	info, err := scope.Thread(r.Context(), name)
+	if err != nil {
+		return err
+	}
+	runs, err := scope.Runs(r.Context(), name)
+	if err != nil {
+		return err
+	}
+	list := RunList{Runs: []Run{}}
+	for _, run := range runs {
+		entry := Run{
+			Run: run.Key.ID, Attempt: run.Key.Attempt, ParentSeq: run.ParentSeq, Status: run.Status,
+			FirstSeq: run.FirstSeq, LastSeq: run.LastSeq, EndSeq: run.EndSeq, Events: run.Events,
+			Started: run.Started, Origin: run.Origin.String(), Held: run.Held, Head: run.Key == info.Head,
+		}
+		if !run.Parent.IsZero() {
+			parent := run.Parent.String()
+			entry.Parent = &parent
+		}
+		if !run.Ended.IsZero() {
+			entry.Ended = &run.Ended
+		}
+		list.Runs = append(list.Runs, entry)
+	}
+	return writeJSON(w, list)
+}
+
+// events sends stored events and, with follow, those to come. Parameters:
+// after, to (seqs), run (its lineage), follow, format (sse, jsonl, records).
+func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
+	scope, name := s.scope(r), r.PathValue("thread")
+	f, err := formatOf(r)
+	if err != nil {
+		return err
+	}
+	after, err := seqParam(r, "after")
+	if err != nil {
+		return err
+	}
+	if last, err := s.lastEventID(r); err != nil {
+		return err
+	} else if last > 0 {
+		after = last
+	}
+	to, err := seqParam(r, "to")
+	if err != nil {
+		return err
+	}
+	follow, err := boolParam(r, "follow")
+	if err != nil {
+		return err
+	}
+	opts := eventlog.ReadOptions{From: after + 1, To: to}
+	if run := r.URL.Query().Get("run"); run != "" || r.URL.Query().Has("run") {
+		if follow {
+			return badRequest("read events", "run and follow exclude each other")
+		}
+		key, err := scope.FindRun(r.Context(), name, run)
+		if err != nil {
+			return err
+		}
+		opts.Lineage = &key
+	}
+	info, err := scope.Thread(r.Context(), name)
+	if err != nil && !(follow && errors.Is(err, eventlog.ErrThreadNotFound)) {
+		return err
+	}
+	if after > info.LastSeq {
+		return &eventlog.Error{
+			Op: "read events of", Key: info.Key, Hint: "the cursor is of another life of this store: start again from 0",
+			Err: &eventlog.ConflictError{Expected: after, Actual: info.LastSeq},
+		}
+	}
+	records := scope.Read(r.Context(), name, opts)
+	if follow {
+		records = scope.Follow(r.Context(), name, after)
+	}
+	out, stop := s.newStream(w, f)
+	defer stop()
+	for rec, err := range records {
+		if err != nil {
+			// The answer has begun; only breaking it off can tell the client
+			// that this is not the end.
+			panic(http.ErrAbortHandler)
+		}
+		if to > 0 && rec.Seq > to {
+			return nil
+		}
+		if !out.record(rec, echoed(rec)) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// echoed reports whether a record says again what the store wrote before it: an
+// agent's own RUN_STARTED. A start that an import repeats is the import's own
+// word and stays.
+func echoed(r eventlog.Record) bool { return r.Echo && r.Origin == eventlog.OriginAgent }
+
+// Appended is the answer to an append.
+type Appended struct {
+	First     uint64 `json:"first"`
+	Last      uint64 `json:"last"`
+	Position  uint64 `json:"position"`
+	Duplicate bool   `json:"duplicate"`
+}
+
+// append writes the lines of the body, one event each, as one batch.
+// Parameters: expect (the last seq), key (idempotency), run, parent, origin
+// (append or import).
+func (s *Server) append(w http.ResponseWriter, r *http.Request) error {
+	scope, name := s.scope(r), r.PathValue("thread")
+	body, err := s.readBody(w, r)
+	if err != nil {
+		return err
+	}
+	batch := eventlog.Batch{Events: splitLines(body), Key: r.URL.Query().Get("key")}
+	q := r.URL.Query()
+	if q.Has("expect") {
+		n, err := seqParam(r, "expect")
+		if err != nil {
+			return err
+		}
+		batch.Expect = eventlog.LastSeq(n)
+	}
+	if q.Has("run") {
+		if batch.Run, err = scope.FindRun(r.Context(), name, q.Get("run")); err != nil {
+			return err
+		}
+	}
+	if q.Has("parent") {
+		key, err := scope.FindRun(r.Context(), name, q.Get("parent"))
+		if err != nil {
+			return err
+		}
+		batch.Parent = &key
+	}
+	switch q.Get("origin") {
+	case "", "append":
+	case "import":
+		batch.Origin = eventlog.OriginImport
+	default:
+		return badRequest("read origin", "origin is append or import")
+	}
+	done, err := scope.AppendBatch(r.Context(), name, batch)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, Appended{done.First, done.Last, done.Position, done.Duplicate})
+}
+
+// splitLines is the lines that are not blank.
+func splitLines(body []byte) [][]byte {
+	var out [][]byte
+	for line := range bytes.Lines(body) {
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// branchRequest is the body of a branch request.
+type branchRequest struct {
+	From     string            `json:"from"`     // a run of the thread, or "root"
+	Run      string            `json:"run"`      // the new run's id; empty: a random one
+	Messages []json.RawMessage `json:"messages"` // the turn it begins with
+	Events   []json.RawMessage `json:"events"`   // what the run holds; none: only its start and end
+}
+
+// Branched is the answer to a branch request.
+type Branched struct {
+	Run    string `json:"run"`
+	Parent string `json:"parent"` // "root": none
+	First  uint64 `json:"first"`
+	Last   uint64 `json:"last"`
+}
+
+// branch starts a run behind an earlier one, writes it and ends it. The thread
+// goes on from there.
+func (s *Server) branch(w http.ResponseWriter, r *http.Request) error {
+	scope, name := s.scope(r), r.PathValue("thread")
+	body, err := s.readBody(w, r)
+	if err != nil {
+		return err
+	}
+	var req branchRequest
+	if err := json.Unmarshal(body, &req); err != nil {
+		return badRequest("read the branch", `the body is {"from": …, "run": …, "messages": […], "events": […]}`)
+	}
+	from, err := scope.FindRun(r.Context(), name, req.From)
+	if err != nil {
+		return err
+	}
+	run, err := scope.BeginRun(r.Context(), name, agstore.RunInput{RunID: req.Run, Parent: &from, Messages: req.Messages})
+	if err != nil {
+		return err
+	}
+	last, err := writeBranch(r, run, req.Events)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, Branched{Run: run.Lease().Run.ID, Parent: parentName(from), First: run.First(), Last: last})
+}
+
+func parentName(k agui.RunKey) string {
+	if k.IsZero() {
+		return agui.RootParent
+	}
+	return k.String()
+}
+
+// writeBranch writes the events of a branch and an end, if they have none.
+func writeBranch(r *http.Request, run *agstore.Run, events []json.RawMessage) (last uint64, err error) {
+	batch, ended := make([][]byte, 0, len(events)+1), false
+	for _, e := range events {
+		var h agui.Header
+		if err := agui.ReadHeader(e, &h); err != nil {
+			return 0, errors.Join(err, run.End(r.Context(), "AGSTORE_BRANCH", "the branch was given something that is no event"))
+		}
+		batch, ended = append(batch, e), ended || h.Type.Terminal()
+	}
+	if !ended {
+		lease := run.Lease()
+		batch = append(batch, fmt.Appendf(nil, `{"type":"RUN_FINISHED","threadId":%s,"runId":%s}`,
+			agui.Quote(lease.Thread.Thread), agui.Quote(lease.Run.ID)))
+	}
+	done, err := run.Append(r.Context(), batch...)
+	if err != nil {
+		return 0, errors.Join(err, run.End(r.Context(), "AGSTORE_BRANCH", "the branch could not be written"))
+	}
+	return done.Last, run.End(r.Context(), "", "")
+}
+
+func writeJSON(w http.ResponseWriter, value any) error {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(value); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, err := w.Write(out.Bytes())
+	return ignore(err)
+}
+
+// headerValue is an id as a header's value: escaped like a path where it holds
+// what headers may not.
+func headerValue(id string) string {
+	var b strings.Builder
+	for i := range len(id) {
+		if c := id[i]; c > 0x20 && c < 0x7F && c != '%' {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}

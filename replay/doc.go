@@ -1,0 +1,12 @@
+// Package replay reads a thread back: what it looked like at any point, which
+// records led there, and at what pace they came.
+//
+// A [Point] is the head of a thread, a run, or a seq. [View] folds the lineage
+// that leads to it, [Records] yields it, [Pace] yields records at the speed at
+// which they were recorded.
+//
+//	view, err := replay.View(ctx, log, thread, replay.AtRun(key), fold.Options{})
+//
+// Nothing here changes a log. A branch is begun by starting a run with a parent
+// that is not the head.
+package replay

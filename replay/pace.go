@@ -1,0 +1,52 @@
+package replay
+
+import (
+	"context"
+	"iter"
+	"strconv"
+	"time"
+
+	"github.com/agstore/agstore/eventlog"
+)
+
+// Pace yields records with the pauses that lay between them when they were
+// committed, speed times as fast; a speed of 0 or less: without pauses. A pause
+// is at most limit long; 0: no limit. It ends with the context's error.
+func Pace(ctx context.Context, records iter.Seq2[eventlog.Record, error], speed float64, limit time.Duration) iter.Seq2[eventlog.Record, error] {
+	return func(yield func(eventlog.Record, error) bool) {
+		var last time.Time
+		for r, err := range records {
+			if err == nil && speed > 0 && !last.IsZero() {
+				err = pause(ctx, pauseFor(r.Time.Sub(last), speed, limit))
+			}
+			last = r.Time
+			if !yield(r, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func pauseFor(gap time.Duration, speed float64, limit time.Duration) time.Duration {
+	d := time.Duration(float64(gap) / speed)
+	if limit > 0 {
+		d = min(d, limit)
+	}
+	return d
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func formatSeq(n uint64) string { return strconv.FormatUint(n, 10) }

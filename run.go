@@ -1,0 +1,172 @@
+package agstore
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/agstore/agstore/agui"
+	"github.com/agstore/agstore/eventlog"
+	"github.com/agstore/agstore/fold"
+	"github.com/agstore/agstore/replay"
+)
+
+// RunInput is what a run is started with. It is recorded in the run's
+// RUN_STARTED before the agent hears of it, so that the user's turn outlives
+// whatever becomes of the run.
+type RunInput struct {
+	RunID  string       // empty: a new random id
+	Parent *agui.RunKey // the run to continue; nil: the head; the zero key: none
+	// Messages are AG-UI messages. Those whose ids the lineage holds already
+	// are left out of the record.
+	Messages []json.RawMessage
+	// State, if not nil, becomes the thread's state (fold-rules R26).
+	State          json.RawMessage
+	Tools          json.RawMessage // AG-UI's list of tools; nil: none
+	Context        json.RawMessage // AG-UI's list of context entries; nil: none
+	Resume         json.RawMessage // AG-UI's list of answers to interrupts; nil: none
+	ForwardedProps json.RawMessage // recorded as given: no secrets; nil: none
+	// Digest is kept with the run, to tell a repeated start from another one.
+	Digest [16]byte
+}
+
+// Run is a run that this process writes.
+type Run struct {
+	eventlog.Writer
+	// Before is the view that the run continues.
+	Before *fold.View
+	// Turn are the messages of the input that Before does not hold.
+	Turn []json.RawMessage
+}
+
+// startAttempts bounds how often BeginRun starts over because others write to
+// the thread in between.
+const startAttempts = 100
+
+// BeginRun starts a run: it records RUN_STARTED with the input and gives the
+// writer for what the agent says. Errors: ErrRunActive while the head's run is
+// being written, ErrRunExists for a run id that was used before, ErrRunNotFound
+// for an unknown parent, and those of writing.
+func (s *Scope) BeginRun(ctx context.Context, thread string, in RunInput) (*Run, error) {
+	if in.RunID == "" {
+		in.RunID = "run-" + strings.ToLower(rand.Text())
+	}
+	var err error
+	for range startAttempts {
+		var run *Run
+		run, err = s.beginRun(ctx, thread, in)
+		conflict := (*eventlog.ConflictError)(nil)
+		if !errors.As(err, &conflict) {
+			return run, err
+		}
+	}
+	return nil, err
+}
+
+func (s *Scope) beginRun(ctx context.Context, thread string, in RunInput) (*Run, error) {
+	before, parent, start, err := s.origin(ctx, thread, in.Parent)
+	if err != nil {
+		return nil, err
+	}
+	turn, err := unknown(before, in.Messages)
+	if err != nil {
+		return nil, &eventlog.Error{Op: "begin run", Key: s.key(thread), Err: err}
+	}
+	start.InputDigest = in.Digest
+	start.Started = runStarted(thread, parent, turn, in)
+	w, err := s.store.log.BeginRun(ctx, s.key(thread), start)
+	if err != nil {
+		return nil, err
+	}
+	return &Run{Writer: w, Before: before, Turn: turn}, nil
+}
+
+// origin gives the view that a run with this parent continues, the parent as it
+// is named in the record, and the start that is right as long as the view is.
+func (s *Scope) origin(ctx context.Context, thread string, parent *agui.RunKey) (*fold.View, string, eventlog.RunStart, error) {
+	info, err := s.Thread(ctx, thread)
+	if errors.Is(err, eventlog.ErrThreadNotFound) && (parent == nil || parent.IsZero()) {
+		return &fold.View{Thread: thread}, "", eventlog.RunStart{Parent: parent, Expect: eventlog.LastSeq(0)}, nil
+	}
+	if err != nil {
+		return nil, "", eventlog.RunStart{}, err
+	}
+	if parent == nil {
+		view, err := s.View(ctx, thread)
+		if err != nil {
+			return nil, "", eventlog.RunStart{}, err
+		}
+		return view, info.Head.ID, eventlog.RunStart{Expect: eventlog.LastSeq(view.Seq)}, nil
+	}
+	if parent.IsZero() {
+		name := ""
+		if info.Runs > 0 {
+			name = agui.RootParent
+		}
+		return &fold.View{Thread: thread}, name, eventlog.RunStart{Parent: parent}, nil
+	}
+	view, err := s.ViewAt(ctx, thread, replay.AtRun(*parent))
+	return view, parent.ID, eventlog.RunStart{Parent: parent}, err
+}
+
+// unknown picks the messages whose ids a view does not hold.
+func unknown(view *fold.View, messages []json.RawMessage) ([]json.RawMessage, error) {
+	known := make(map[string]bool, len(view.Messages))
+	for i := range view.Messages {
+		known[view.Messages[i].ID] = true
+	}
+	var out []json.RawMessage
+	for _, m := range messages {
+		var fields struct {
+			ID json.RawMessage `json:"id"`
+		}
+		if err := json.Unmarshal(m, &fields); err != nil {
+			return nil, errors.Join(eventlog.ErrInvalid, err)
+		}
+		id, ok := agui.Unquote(fields.ID)
+		if ok && known[id] {
+			continue
+		}
+		if ok {
+			known[id] = true
+		}
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+// runStarted writes the RUN_STARTED of a run.
+func runStarted(thread, parent string, turn []json.RawMessage, in RunInput) []byte {
+	ids := func(out []byte) []byte {
+		out = append(append(out, `"threadId":`...), agui.Quote(thread)...)
+		out = append(append(out, `,"runId":`...), agui.Quote(in.RunID)...)
+		if parent != "" {
+			out = append(append(out, `,"parentRunId":`...), agui.Quote(parent)...)
+		}
+		return out
+	}
+	out := ids([]byte(`{"type":"RUN_STARTED",`))
+	out = ids(append(out, `,"input":{`...))
+	out = append(out, `,"messages":[`...)
+	for i, m := range turn {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, m...)
+	}
+	out = append(out, ']')
+	for _, f := range []struct {
+		name  string
+		value json.RawMessage
+	}{
+		{"state", in.State}, {"tools", in.Tools}, {"context", in.Context},
+		{"resume", in.Resume}, {"forwardedProps", in.ForwardedProps},
+	} {
+		if len(f.value) > 0 {
+			out = append(append(append(append(out, ',', '"'), f.name...), '"', ':'), f.value...)
+		}
+	}
+	return append(out, '}', '}')
+}
