@@ -1,0 +1,109 @@
+package jsonvalue
+
+// Document is a value that changes. The zero Document is absent. It is not safe
+// for concurrent use and must not be copied once it is in use; its snapshots
+// may go anywhere.
+type Document struct {
+	root  Value
+	owner *owner // marks the nodes that may be changed in place
+	size  int
+}
+
+// NewDocument returns a document that begins as v.
+func NewDocument(v Value) *Document {
+	d := new(Document)
+	d.Set(v)
+	return d
+}
+
+// Set makes v the document.
+func (d *Document) Set(v Value) {
+	d.root = v
+	d.size, _ = measure(v)
+}
+
+// Snapshot returns what the document is now. It never changes; the document
+// copies, of what it changes from now on, the lists and objects on the way
+// there.
+func (d *Document) Snapshot() Value {
+	d.owner = nil
+	return d.root
+}
+
+// Present reports whether the document is not absent.
+func (d *Document) Present() bool { return d.root.Present() }
+
+// Kind is what the document is.
+func (d *Document) Kind() Kind { return d.root.kind }
+
+// Size is about the length of the document as JSON text in bytes.
+func (d *Document) Size() int { return d.size }
+
+// Merge sets every member of the object v in the document, which becomes an
+// object if it is none. Values are replaced whole (SEMANTICS R-META-1). If v is
+// no object, nothing happens.
+func (d *Document) Merge(v Value) {
+	if v.kind != Object {
+		return
+	}
+	if d.root.kind != Object {
+		d.Set(v)
+		return
+	}
+	n := d.own(&d.root)
+	for name, item := range v.Members() {
+		added, _ := measure(item)
+		if i := n.slot(name); i >= 0 {
+			removed, _ := measure(n.items[i])
+			n.items[i] = item
+			d.size += added - removed
+			continue
+		}
+		n.push(name, item)
+		d.size += added + nameSize(name)
+	}
+}
+
+// own makes the list or object at place one that may be changed in place.
+func (d *Document) own(place *Value) *node {
+	if d.owner == nil {
+		d.owner = new(owner)
+	}
+	if place.node.owner != d.owner {
+		place.node = place.node.copyFor(d.owner)
+	}
+	return place.node
+}
+
+// measure returns about the length of v as JSON text, and its levels of nesting.
+func measure(v Value) (size, levels int) {
+	switch v.kind {
+	case Absent:
+		return 0, 0
+	case Null, Bool:
+		return 4, 0
+	case Number:
+		return len(v.text), 0
+	case String:
+		return len(v.text) + 2, 0
+	}
+	size = 2
+	for i, item := range v.node.items {
+		if !item.Present() {
+			continue
+		}
+		s, l := measure(item)
+		size += s + 1
+		levels = max(levels, l)
+		if v.node.keys != nil {
+			size += len(v.node.keys[i]) + 3
+		}
+	}
+	return size, levels + 1
+}
+
+// nameSize is what a member adds to the size of its object beside its value.
+func nameSize(name string) int { return len(name) + 4 }
+
+// itemSize is what an element adds to the size of its list beside itself.
+const itemSize = 1

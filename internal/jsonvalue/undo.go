@@ -1,0 +1,88 @@
+package jsonvalue
+
+import "slices"
+
+// change is one step of a patch, with what it takes to undo it.
+type change struct {
+	kind changeKind
+	in   *node // nil: the root
+	slot int
+	old  Value
+}
+
+type changeKind uint8
+
+const (
+	itemSet       changeKind = iota // item slot was old
+	itemInserted                    // into a list, at slot
+	itemRemoved                     // from a list, at slot
+	memberAdded                     // to an object, in its last slot
+	memberRemoved                   // from an object, whose slot is kept
+)
+
+// rollBack undoes all changes, the last first.
+func (p *patcher) rollBack() {
+	for _, c := range slices.Backward(p.changes) {
+		switch c.kind {
+		case itemSet:
+			if c.in == nil {
+				p.d.root = c.old
+			} else {
+				c.in.items[c.slot] = c.old
+			}
+		case itemInserted:
+			c.in.cut(c.slot)
+		case itemRemoved:
+			c.in.insert(c.slot, c.old)
+		case memberAdded:
+			c.in.pop()
+		case memberRemoved:
+			c.in.revive(c.slot, c.old)
+		}
+	}
+	p.d.size = p.sizeBefore
+}
+
+// settle ends a patch that succeeded: objects give up the slots of removed
+// members when these are most of them.
+func (p *patcher) settle() {
+	for _, c := range p.changes {
+		if c.kind == memberRemoved && c.in.owner == p.d.owner && c.in.dead > len(c.in.items)/2 {
+			c.in.squeeze()
+		}
+	}
+}
+
+// insert puts v before element i of a list.
+func (n *node) insert(i int, v Value) { n.items = slices.Insert(n.items, i, v) }
+
+// cut takes element i out of a list.
+func (n *node) cut(i int) { n.items = slices.Delete(n.items, i, i+1) }
+
+// drop takes a member out of an object. Its slot stays, so that it can come
+// back to it and no other member moves.
+func (n *node) drop(slot int) {
+	n.items[slot] = Value{}
+	n.dead++
+	if n.index != nil {
+		delete(n.index, n.keys[slot])
+	}
+}
+
+// revive is the opposite of drop.
+func (n *node) revive(slot int, v Value) {
+	n.items[slot] = v
+	n.dead--
+	if n.index != nil {
+		n.index[n.keys[slot]] = slot
+	}
+}
+
+// pop is the opposite of push.
+func (n *node) pop() {
+	last := len(n.items) - 1
+	if n.index != nil {
+		delete(n.index, n.keys[last])
+	}
+	n.items, n.keys = n.items[:last], n.keys[:last]
+}
