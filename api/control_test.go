@@ -1,0 +1,80 @@
+package api_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/agstore/agstore"
+	"github.com/agstore/agstore/api"
+	"github.com/agstore/agstore/api/client"
+	"github.com/agstore/agstore/eventlog"
+)
+
+// A program that holds a store and serves its control socket lets tools work
+// beside it, in every scope, and nobody but its owner (DESIGN decision 17).
+func TestControlSocket(t *testing.T) {
+	for name, dir := range map[string]string{
+		"short": t.TempDir(),
+		"long":  filepath.Join(t.TempDir(), strings.Repeat("d", 120)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			store, err := agstore.Open(dir, agstore.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer store.Close()
+			control, err := api.ControlSocket(store)
+			if err != nil {
+				t.Fatal(err)
+			}
+			info, err := os.Stat(filepath.Join(dir, api.SocketName))
+			if err != nil || info.Mode().Perm() != 0o600 {
+				t.Errorf("the socket: %v, %v", info, err)
+			}
+			locked := (*eventlog.LockedError)(nil)
+			if _, err := agstore.Open(dir, agstore.Options{}); !errors.As(err, &locked) || locked.PID != os.Getpid() {
+				t.Errorf("a second opener is told %v", err)
+			}
+			c := client.Control(dir, client.Options{Scope: "acme"})
+			defer c.Close()
+			if _, err := c.Append(t.Context(), "t", lines(`{"type":"X"}`), client.AppendOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := store.Scope("acme").Thread(t.Context(), "t"); err != nil {
+				t.Error(err)
+			}
+			if err := control.Close(); err != nil {
+				t.Error(err)
+			}
+			if _, err := os.Stat(filepath.Join(dir, api.SocketName)); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the socket stays: %v", err)
+			}
+			if _, err := c.Runs(t.Context(), "t"); !errors.Is(err, eventlog.ErrUnavailable) {
+				t.Errorf("without the socket: %v", err)
+			}
+		})
+	}
+}
+
+// A socket that a killed program left is no obstacle.
+func TestControlSocketLeftBehind(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, api.SocketName), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	store, err := agstore.Open(dir, agstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	control, err := api.ControlSocket(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := control.Close(); err != nil {
+		t.Error(err)
+	}
+}
