@@ -79,6 +79,9 @@ type Scope struct {
 // Name is the name of the scope.
 func (s *Scope) Name() string { return s.name }
 
+// Store is the store that the scope is part of.
+func (s *Scope) Store() *Store { return s.store }
+
 func (s *Scope) key(thread string) eventlog.ThreadKey {
 	return eventlog.ThreadKey{Scope: s.name, Thread: thread}
 }
