@@ -1,0 +1,123 @@
+package agui
+
+import (
+	"strings"
+
+	"github.com/agstore/agstore/internal/jsonvalue"
+)
+
+// thinkingTypes are what the types of 0.x have become (SEMANTICS C-1 to C-5).
+var thinkingTypes = map[Type]Type{
+	TypeThinkingStart:              TypeReasoningStart,
+	TypeThinkingEnd:                TypeReasoningEnd,
+	TypeThinkingTextMessageStart:   TypeReasoningMessageStart,
+	TypeThinkingTextMessageContent: TypeReasoningMessageContent,
+	TypeThinkingTextMessageEnd:     TypeReasoningMessageEnd,
+}
+
+// replacedByThinking reports whether the translation of a THINKING_* event does
+// not carry over a member of it.
+func replacedByThinking(e *Event, member string) bool {
+	switch member {
+	case "messageId":
+		return true
+	case "role":
+		return e.Legacy == TypeThinkingTextMessageStart
+	case "title":
+		if e.Legacy == TypeThinkingStart {
+			e.note(NoteTitleDropped, "/title")
+			return true
+		}
+	}
+	return false
+}
+
+// Thinking gives the THINKING_* events of 0.x, which have no ids, the ids of
+// what they belong to (SEMANTICS C-1 to C-6). Its fields are its whole state.
+type Thinking struct {
+	Span    Opt[string] // the current reasoning span
+	Message Opt[string] // the current reasoning message
+}
+
+// Name sets the MessageID of e if e was a THINKING_* event. New ids come from
+// mint.
+func (t *Thinking) Name(e *Event, mint func() string) {
+	current := &t.Message
+	switch e.Legacy {
+	case "":
+		return
+	case TypeThinkingStart, TypeThinkingEnd:
+		current = &t.Span
+	}
+	switch e.Legacy {
+	case TypeThinkingStart, TypeThinkingTextMessageStart:
+		*current = Some(mint())
+		e.MessageID = *current
+		return
+	}
+	e.MessageID = *current
+	if !current.Set {
+		e.MessageID = Some(mint())
+		e.note(NoteIDMinted, "")
+	}
+	if e.Legacy != TypeThinkingTextMessageContent {
+		*current = Opt[string]{}
+	}
+}
+
+// readOldPart reads a part of the content list all, a binary part of 0.x among
+// them as what it has become (SEMANTICS C-11).
+func readOldPart(d *decoder, all, v Value, to *Part) verdict {
+	if kind, _ := v.GetText("type"); kind != "binary" {
+		return readPart(d, v, to)
+	}
+	mime, ok := v.GetText("mimeType")
+	if !ok {
+		return readPart(d, v, to)
+	}
+	source := &Source{Type: "data", MimeType: Some(mime)}
+	if source.Value, _ = v.GetText("data"); source.Value == "" {
+		source.Type = "url"
+		source.Value, _ = v.GetText("url")
+	}
+	if source.Value == "" {
+		d.note(NoteBinary)
+		return readPart(d, v, to)
+	}
+	d.note(NoteLegacy)
+	*to = Part{Type: mediaType(mime), Source: source}
+	if filename, _ := v.GetText("filename"); filename != "" {
+		to.Metadata = jsonvalue.NewObject(jsonvalue.Member{Name: "filename", Value: jsonvalue.NewString(filename)})
+	}
+	for _, other := range all.Items() {
+		if isSamePart(other, to) {
+			return unknown
+		}
+	}
+	return good
+}
+
+func mediaType(mime string) string {
+	for _, kind := range []string{"image", "audio", "video"} {
+		if strings.HasPrefix(mime, kind+"/") {
+			return kind
+		}
+	}
+	return "document"
+}
+
+// isSamePart reports whether v is a modern part that says what the converted
+// part p says.
+func isSamePart(v Value, p *Part) bool {
+	if kind, _ := v.GetText("type"); kind != p.Type {
+		return false
+	}
+	source := v.Get("source")
+	for name, want := range p.Source.JSON().Members() {
+		if !jsonvalue.Equal(source.Get(name), want) {
+			return false
+		}
+	}
+	filename := p.Metadata.Get("filename")
+	return !filename.Present() || jsonvalue.Equal(v.Get("metadata").Get("filename"), filename)
+}
