@@ -17,10 +17,11 @@ var layers = [][]string{
 }
 
 // sideways are the exceptions from the last rule: the key may import the values, of its own layer. agui and
-// internal, at the bottom, share what the one decodes and the other reads.
+// internal, at the bottom, share what the one decodes and the other reads; replay looks at stored views.
 var sideways = map[string][]string{
 	"agui":     {"internal"},
 	"internal": {"agui"},
+	"replay":   {"projection"},
 }
 
 // kits are the packages that exist for tests: only test files, and other kits, import them.
