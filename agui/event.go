@@ -11,6 +11,8 @@ type Event struct {
 	// 0.x; Type is then what that became (SEMANTICS C-1 to C-5), and MessageID
 	// is absent until a [Thinking] has named it.
 	Legacy Type
+	// Synthetic: an [Expander] made it out of a chunk.
+	Synthetic bool
 
 	Timestamp     Opt[int64]
 	RawEvent      Value
