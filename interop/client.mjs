@@ -11,11 +11,12 @@
 
 export const job = JSON.parse(process.argv[2]);
 
-const print = (value) => process.stdout.write(JSON.stringify(value) + "\n");
+const print = (value, then) => process.stdout.write(JSON.stringify(value) + "\n", then);
 
 export const subscriber = { onEvent: ({ event }) => print({ event: event.type }) };
 
-// follow awaits the client's work and prints what it holds, also when it failed.
+// follow awaits the client's work, prints what it holds, also when it failed, and ends the process: a client that
+// gave up on a stream leaves the connection open.
 export async function follow(agent, work) {
   let error = null;
   try {
@@ -24,5 +25,5 @@ export async function follow(agent, work) {
     error = String(cause?.message ?? cause);
   }
   const { messages, state, pendingInterrupts } = agent;
-  print({ done: { messages, state, pendingInterrupts, error } });
+  print({ done: { messages, state, pendingInterrupts, error } }, () => process.exit());
 }
