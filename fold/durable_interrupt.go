@@ -1,0 +1,104 @@
+package fold
+
+import (
+	"slices"
+
+	"github.com/agstore/agstore/agui"
+)
+
+// interrupt is a question and what became of it (R18, R19).
+type interrupt struct {
+	Interrupt
+	by []*run // the runs that answer it and have not ended
+}
+
+// resume notes the answers a run starts with.
+func (d *durable) resume(r *run, entries []agui.Resume) {
+	for _, e := range entries {
+		in := d.asked(e.InterruptID)
+		if in == nil {
+			d.diagnose("unknown_interrupt", "interruptId", e.InterruptID)
+			continue
+		}
+		in.Answers = append(in.Answers, Answer{
+			Run: r.Key, Seq: d.seq, Status: e.Status, Payload: e.Payload, Metadata: e.Metadata,
+		})
+		if in.Answered {
+			d.diagnose("answered_before", "interruptId", e.InterruptID)
+			continue
+		}
+		if !slices.Contains(in.by, r) {
+			in.by = append(in.by, r)
+			r.answers = append(r.answers, in)
+		}
+	}
+}
+
+// asked gives the interrupt that an answer means: the pending one with its id,
+// else the latest.
+func (d *durable) asked(id string) *interrupt {
+	if in := d.pendingInterrupt(id); in != nil {
+		return in
+	}
+	for _, in := range slices.Backward(d.interrupts) {
+		if in.ID == id {
+			return in
+		}
+	}
+	return nil
+}
+
+func (d *durable) pendingInterrupt(id string) *interrupt {
+	for _, in := range d.pending {
+		if in.ID == id {
+			return in
+		}
+	}
+	return nil
+}
+
+// retire takes away what a run that ends has answered, if it ends well.
+func (d *durable) retire(r *run, well bool) {
+	for _, in := range r.answers {
+		in.by = slices.DeleteFunc(in.by, func(other *run) bool { return other == r })
+		if well {
+			in.Answered = true
+		}
+	}
+	if well && len(r.answers) > 0 {
+		d.pending = slices.DeleteFunc(d.pending, func(in *interrupt) bool { return in.Answered })
+	}
+	r.answers = nil
+}
+
+// raise adds a question that a run ends with. One that is open already stays in
+// its place, with the newest members.
+func (d *durable) raise(r *run, asked *agui.Interrupt) {
+	if _, ok := expiry(asked.ExpiresAt); !ok && asked.ExpiresAt.Set {
+		d.diagnose("unreadable_expiry", "interruptId", asked.ID)
+	}
+	in := d.pendingInterrupt(asked.ID)
+	if in == nil {
+		in = new(interrupt)
+		d.interrupts = append(d.interrupts, in)
+		d.pending = append(d.pending, in)
+	} else {
+		d.diagnose("interrupt_raised_again", "interruptId", asked.ID)
+	}
+	in.Interrupt.Interrupt, in.Run, in.Seq = *asked, r.Key, d.seq
+}
+
+// show gives the interrupt as it is now.
+func (in *interrupt) show() Interrupt {
+	out := in.Interrupt
+	out.Answers = slices.Clip(out.Answers)
+	switch {
+	case in.Answered:
+		out.Status = InterruptAnswered
+	case len(in.by) > 0:
+		out.Status = InterruptAnswering
+	default:
+		out.Status = InterruptPending
+	}
+	return out
+}

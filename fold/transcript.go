@@ -1,0 +1,316 @@
+package fold
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/agstore/agstore/agui"
+	"github.com/agstore/agstore/internal/jsonvalue"
+)
+
+// kind is what a message is; with its id it is the message's identity (R7).
+type kind uint8
+
+const (
+	kindText kind = iota
+	kindReasoning
+	kindActivity
+	kindTool
+	kinds
+)
+
+var kindNames = [...]string{"text", "reasoning", "activity", "tool"}
+
+func (k kind) String() string { return kindNames[k] }
+
+func kindOf(role agui.Role) kind {
+	switch role {
+	case agui.RoleReasoning:
+		return kindReasoning
+	case agui.RoleActivity:
+		return kindActivity
+	case agui.RoleTool:
+		return kindTool
+	}
+	return kindText
+}
+
+// identity is a message as events name it.
+type identity struct {
+	kind kind
+	id   string
+}
+
+// transcript is the messages in order, and the ways to find one.
+type transcript struct {
+	first, last *message
+	// names are the ids in views that identities have got. They are for ever,
+	// whatever becomes of the messages.
+	names map[identity]string
+	taken map[string]bool     // the ids in names
+	byID  map[string]*message // the messages of the list by their ids in views
+	calls map[string]*callSet
+	// results are the tool messages that TOOL_CALL_RESULTs have made, the newest
+	// of each name.
+	results map[resultKey]*message
+	// shape counts snapshots: what is remembered of the order of messages is
+	// true as long as it stays.
+	shape int
+}
+
+func newTranscript() transcript {
+	return transcript{
+		names: make(map[identity]string),
+		taken: make(map[string]bool),
+		byID:  make(map[string]*message),
+		calls: make(map[string]*callSet),
+
+		results: make(map[resultKey]*message),
+	}
+}
+
+// resultKey is the messageId and the toolCallId of a TOOL_CALL_RESULT.
+type resultKey struct{ message, call string }
+
+// message is a message of the transcript.
+type message struct {
+	prev, next *message
+	kind       kind
+	id         string // in views
+	role       agui.Role
+	content    content
+	name       agui.Opt[string]
+	tag        agui.Opt[string] // subagentRunId
+	toolCallID agui.Opt[string]
+	err        agui.Opt[string]
+	activity   agui.Opt[string] // activityType
+	encrypted  agui.Opt[string]
+	metadata   *jsonvalue.Document // nil: none
+	calls      []*call
+	callList   bool // toolCalls is there even if it is empty
+
+	open    *run   // whose text is open; nil: closed
+	opening uint64 // when it was opened
+	answers *call  // of a tool message: the call it is the result of
+
+	// lastResult is a tool message in the unbroken row of them behind this one,
+	// true if shape is the transcript's: where to look for the row's end.
+	lastResult *message
+	shape      int
+
+	shown *agui.Message // as views show it; nil: it has changed
+}
+
+// find gives the message that an event means by an id, nil if there is none.
+func (t *transcript) find(k kind, id string) *message {
+	name, ok := t.names[identity{k, id}]
+	if !ok {
+		return nil
+	}
+	return t.byID[name]
+}
+
+// exists reports whether a message of any kind is meant by an id.
+func (t *transcript) exists(id string) bool {
+	for k := range kinds {
+		if t.find(k, id) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// create makes a message for an identity that has none. It is not in the list
+// yet.
+func (t *transcript) create(k kind, id string, role agui.Role) *message {
+	return &message{kind: k, id: t.nameFor(k, id), role: role}
+}
+
+// nameFor gives the id in views of an identity, a new one if it has none (R7).
+func (t *transcript) nameFor(k kind, id string) string {
+	if name, ok := t.names[identity{k, id}]; ok {
+		return name
+	}
+	id = strings.Clone(id)
+	name := id
+	for t.taken[name] {
+		name += "~" + k.String()
+	}
+	t.taken[name] = true
+	t.names[identity{k, id}] = name
+	t.names[identity{k, name}] = name
+	return name
+}
+
+// free gives the first of id, id~2, id~3 … that no message of the kind has.
+func (t *transcript) free(k kind, id string) string {
+	free := id
+	for n := 2; t.find(k, free) != nil; n++ {
+		free = id + "~" + strconv.Itoa(n)
+	}
+	return free
+}
+
+// append puts m at the end of the list.
+func (t *transcript) append(m *message) { t.insert(m, t.last) }
+
+// insert puts m behind a message of the list; behind nil is the front.
+func (t *transcript) insert(m, behind *message) {
+	m.prev = behind
+	if behind == nil {
+		m.next, t.first = t.first, m
+	} else {
+		m.next, behind.next = behind.next, m
+	}
+	if m.next == nil {
+		t.last = m
+	} else {
+		m.next.prev = m
+	}
+	t.byID[m.id] = m
+}
+
+// insertResult puts a tool message behind the message of the call it answers
+// and the results that are there (R13), or at the end if it answers none.
+func (t *transcript) insertResult(m *message) {
+	if m.answers == nil || m.answers.owner == nil {
+		t.append(m)
+		return
+	}
+	owner := m.answers.owner
+	at := owner
+	if owner.shape == t.shape && owner.lastResult != nil {
+		at = owner.lastResult
+	}
+	for at.next != nil && at.next.kind == kindTool {
+		at = at.next
+	}
+	t.insert(m, at)
+	owner.lastResult, owner.shape = m, t.shape
+}
+
+// content is what a message says, while it grows.
+type content struct {
+	kind   agui.ContentKind
+	text   *jsonvalue.Text
+	parts  []agui.Part
+	tail   *jsonvalue.Text // the text of the last text part, if it grew
+	object *jsonvalue.Document
+}
+
+func contentOf(c agui.Content) content {
+	out := content{kind: c.Kind, parts: c.Parts}
+	switch c.Kind {
+	case agui.TextContent:
+		out.text = jsonvalue.NewText(c.Text)
+	case agui.ObjectContent:
+		out.object = jsonvalue.NewDocument(c.Object)
+	}
+	return out
+}
+
+// add appends text. It reports false if the content is a list of parts, whose
+// last text part it has extended then (R8).
+func (c *content) add(s string) (plain bool) {
+	if c.kind == agui.PartsContent {
+		if c.tail == nil {
+			c.openTail()
+		}
+		c.tail.Append(s)
+		return false
+	}
+	if c.text == nil {
+		c.kind, c.text = agui.TextContent, new(jsonvalue.Text)
+	}
+	c.text.Append(s)
+	return true
+}
+
+func (c *content) openTail() {
+	i := lastTextPart(c.parts)
+	if i < 0 {
+		i = len(c.parts)
+		c.parts = append(c.parts[:i:i], agui.Part{Type: "text"})
+	}
+	c.tail = jsonvalue.NewText(c.parts[i].Text.V)
+}
+
+func lastTextPart(parts []agui.Part) int {
+	for i := len(parts) - 1; i >= 0; i-- {
+		if parts[i].Type == "text" {
+			return i
+		}
+	}
+	return -1
+}
+
+// show gives the content as it is now.
+func (c *content) show() agui.Content {
+	out := agui.Content{Kind: c.kind, Parts: c.parts}
+	switch {
+	case c.kind == agui.TextContent:
+		out.Text = c.text.String()
+	case c.kind == agui.ObjectContent:
+		out.Object = c.object.Snapshot()
+	case c.tail != nil:
+		out.Parts = append([]agui.Part(nil), c.parts...)
+		out.Parts[lastTextPart(out.Parts)].Text = agui.Some(c.tail.String())
+	}
+	return out
+}
+
+// show gives the message as it is now.
+func (m *message) show() *agui.Message {
+	if m.shown != nil {
+		return m.shown
+	}
+	out := &agui.Message{
+		ID: m.id, Role: m.role, Content: m.content.show(), Name: m.name,
+		ToolCallID: m.toolCallID, Error: m.err, ActivityType: m.activity,
+		EncryptedValue: m.encrypted, SubagentRunID: m.tag, Metadata: snapshotOf(m.metadata),
+	}
+	if m.callList || len(m.calls) > 0 {
+		out.ToolCalls = make([]agui.ToolCall, len(m.calls))
+		for i, c := range m.calls {
+			out.ToolCalls[i] = agui.ToolCall{
+				ID: c.id, Name: c.name, Arguments: c.arguments.String(),
+				EncryptedValue: c.encrypted, Metadata: snapshotOf(c.metadata),
+			}
+		}
+	}
+	m.shown = out
+	return out
+}
+
+func snapshotOf(d *jsonvalue.Document) agui.Value {
+	if d == nil {
+		return agui.Value{}
+	}
+	return d.Snapshot()
+}
+
+// merge merges the metadata of an event into those of a message or a call
+// (SEMANTICS R-META-1).
+func merge(into **jsonvalue.Document, metadata agui.Value) {
+	if !metadata.Present() {
+		return
+	}
+	if *into == nil {
+		*into = new(jsonvalue.Document)
+	}
+	(*into).Merge(metadata)
+}
+
+// fill makes m what a message of a snapshot or an input says, but for its
+// calls.
+func (m *message) fill(from *agui.Message) {
+	m.role, m.content, m.name, m.tag = from.Role, contentOf(from.Content), from.Name, from.SubagentRunID
+	m.toolCallID, m.err, m.activity = from.ToolCallID, from.Error, from.ActivityType
+	if from.EncryptedValue.Set {
+		m.encrypted = from.EncryptedValue
+	}
+	m.metadata = nil
+	merge(&m.metadata, from.Metadata)
+	m.callList = from.ToolCalls != nil
+	m.shown = nil
+}
