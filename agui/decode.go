@@ -81,6 +81,9 @@ func (o Decoder) Decode(raw []byte, e *Event) error {
 	}
 	fields, known := eventFields[e.Type]
 	if !known {
+		if v.Get("rawEvent").IsNull() {
+			e.note(NoteLegacy, "/rawEvent")
+		}
 		e.note(NoteEventDropped, "")
 		return nil
 	}
@@ -122,6 +125,7 @@ func DecodeMessage(raw []byte) (Message, error) {
 type decoder struct {
 	lenient bool
 	upgrade bool // inside messages that C-9 and C-11 apply to
+	binary  bool // a binary part has been seen, and noted
 	event   *Event
 	path    []crumb
 	failed  *MalformedError

@@ -71,6 +71,11 @@ func readOldPart(d *decoder, all, v Value, to *Part) verdict {
 	if kind, _ := v.GetText("type"); kind != "binary" {
 		return readPart(d, v, to)
 	}
+	// The client warns once of all that it converts.
+	if !d.binary {
+		d.binary = true
+		d.note(NoteLegacy)
+	}
 	mime, ok := v.GetText("mimeType")
 	if !ok {
 		return readPart(d, v, to)
@@ -84,7 +89,6 @@ func readOldPart(d *decoder, all, v Value, to *Part) verdict {
 		d.note(NoteBinary)
 		return readPart(d, v, to)
 	}
-	d.note(NoteLegacy)
 	*to = Part{Type: mediaType(mime), Source: source}
 	if filename, _ := v.GetText("filename"); filename != "" {
 		to.Metadata = jsonvalue.NewObject(jsonvalue.Member{Name: "filename", Value: jsonvalue.NewString(filename)})

@@ -77,6 +77,10 @@ type PatchLimits struct {
 
 	// ObjectOnly wants the document to be an object afterwards.
 	ObjectOnly bool
+	// ShiftingMoves resolves the path of a move in what is left after the value
+	// was taken away, as the official client does (SEMANTICS J-7), even where it
+	// began as a path into the value itself. RFC 6902 forbids such a move.
+	ShiftingMoves bool
 }
 
 // WithDefaults returns l with every 0 replaced by its default.
@@ -390,7 +394,9 @@ func (p *patcher) move(from, path []string) error {
 		if len(from) == len(path) {
 			return nil
 		}
-		return ErrMoveIntoItself
+		if len(from) == 0 || !p.limits.ShiftingMoves {
+			return ErrMoveIntoItself
+		}
 	}
 	if len(path) > len(from) {
 		size, err := p.fits(v, path)

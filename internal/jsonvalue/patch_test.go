@@ -83,6 +83,27 @@ func TestPatch(t *testing.T) {
 	}
 }
 
+func TestPatchShiftingMoves(t *testing.T) {
+	for _, c := range []struct {
+		doc, patch, want string
+		err              error
+	}{
+		{`[{"x":1},{"x":2}]`, `[{"op":"move","from":"/0","path":"/0/y"}]`, `[{"x":2,"y":{"x":1}}]`, nil},
+		{`[{"x":1}]`, `[{"op":"move","from":"/0","path":"/0/y"}]`, ``, ErrNoSuchPlace},
+		{`{"a":{}}`, `[{"op":"move","from":"/a","path":"/a/b"}]`, ``, ErrNoSuchPlace},
+		{`{"a":{}}`, `[{"op":"move","from":"","path":"/a"}]`, ``, ErrMoveIntoItself},
+	} {
+		d := NewDocument(mustParse(t, c.doc))
+		err := d.Patch(ops(t, c.patch), PatchLimits{ShiftingMoves: true})
+		if c.err != nil {
+			c.want = c.doc
+		}
+		if got := d.Snapshot().String(); !errors.Is(err, c.err) || got != c.want {
+			t.Errorf("%s with %s: %s, %v; want %s, %v", c.doc, c.patch, got, err, c.want, c.err)
+		}
+	}
+}
+
 func TestPatchErrorNamesTheOperation(t *testing.T) {
 	d := NewDocument(mustParse(t, `{"a":1}`))
 	err := d.Patch(ops(t, `[{"op":"add","path":"/b","value":2},{"op":"remove","path":"/zz"}]`), PatchLimits{})
