@@ -23,7 +23,11 @@ func Stream(lines iter.Seq[[]byte], opts Options, upto uint64) *View {
 		through[s.Run] = s.Through
 	}
 	for _, r := range records {
-		if opts.Profile == Reference || r.Run.IsZero() || r.Seq <= through[r.Run] {
+		if opts.Profile == Reference {
+			// To the official client there is no such thing as an echo.
+			r.Echo = false
+			f.Apply(r)
+		} else if r.Run.IsZero() || r.Seq <= through[r.Run] {
 			f.Apply(r)
 		}
 	}

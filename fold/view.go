@@ -30,6 +30,9 @@ type View struct {
 	OpaqueReasoning []OpaqueReasoning
 	Usage           []agui.Usage // totals per provider and model
 	Diagnostics     []Diagnostic
+
+	// Reference is set by the profile [Reference] alone.
+	Reference *ReferenceResult
 }
 
 // Run is a run of the view's lineage.

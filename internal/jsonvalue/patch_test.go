@@ -278,8 +278,9 @@ func compareOpinions(rt *rapid.T, doc string, patch []Op, got Value, err error) 
 		if op.Kind == Move && strings.HasPrefix(op.Path+"/", op.From+"/") {
 			return
 		}
-		// "test" finds a null where there is nothing there.
-		if op.Kind == Test && op.Value.IsNull() {
+		// "test" there finds a null where nothing is, and panics on some nulls
+		// inside lists.
+		if op.Kind == Test && strings.Contains(op.Value.String(), "null") {
 			return
 		}
 		if strings.Contains(op.Path+"/"+op.From, "/-") && op.Kind != Add {
