@@ -79,11 +79,16 @@ func (d *durable) diagnoseAt(seq uint64, rule string, members ...any) {
 func (d *durable) apply(r Record) {
 	d.seq, d.raw = r.Seq, r.Raw
 	defer func() { d.raw = nil }()
+	var e agui.Event
 	if len(r.Raw) > d.limits.EventBytes {
 		d.diagnose("over_limit", "bytes", len(r.Raw), "limit", d.limits.EventBytes)
+		var h agui.Header
+		if agui.ReadHeader(r.Raw, &h) == nil && isFrame(h.Type) {
+			e.Type = h.Type
+			d.event(r, &e)
+		}
 		return
 	}
-	var e agui.Event
 	if err := d.decoder.Decode(r.Raw, &e); err != nil && !d.malformed(r, &e, err) {
 		return
 	}
@@ -100,8 +105,11 @@ func (d *durable) malformed(r Record, e *agui.Event, err error) bool {
 		return false
 	}
 	d.diagnose("malformed_event", "type", string(e.Type), "field", shape.Field, "reason", shape.Reason)
-	return e.Type == agui.TypeRunStarted || e.Type.Terminal()
+	return isFrame(e.Type)
 }
+
+// isFrame reports whether a run begins or ends with an event of this type.
+func isFrame(t agui.Type) bool { return t == agui.TypeRunStarted || t.Terminal() }
 
 // report makes diagnostics of what the decoder left out of an event. Members
 // that AG-UI does not describe are none (R31).
@@ -120,6 +128,8 @@ func (d *durable) report(e *agui.Event) {
 				d.diagnose("unknown_outcome", "outcome", e.UnknownOutcome)
 			case isElement(n.Path, "/messages/"), isElement(n.Path, "/input/messages/"):
 				d.diagnose("unknown_role", "path", n.Path)
+			case isPart(n.Path):
+				d.diagnose("unknown_part", "path", n.Path)
 			}
 		case agui.NoteBinary:
 			d.diagnose("malformed_part", "path", n.Path)
@@ -134,14 +144,23 @@ func isElement(path, prefix string) bool {
 	return ok && !strings.Contains(rest, "/")
 }
 
+// isPart reports whether path is that of an element of a message's content.
+func isPart(path string) bool {
+	at := strings.LastIndex(path, "/content/")
+	return at >= 0 && isElement(path[at:], "/content/")
+}
+
 // event applies a decoded event: here to no run, or to the frame of one.
 func (d *durable) event(r Record, e *agui.Event) {
+	if !e.Type.Known() {
+		return
+	}
 	in := d.byKey[r.Run]
 	if e.Type == agui.TypeRunStarted && !r.Run.IsZero() {
 		if in == nil && !r.Echo {
 			d.startRun(r, e)
 		} else {
-			d.echo(e)
+			d.echo(in, e)
 		}
 		return
 	}
@@ -151,6 +170,7 @@ func (d *durable) event(r Record, e *agui.Event) {
 	}
 	d.overlapping(in)
 	if e.Type.Terminal() {
+		d.sameIDs(in, e)
 		d.endRun(in, r, e)
 		return
 	}

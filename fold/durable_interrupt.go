@@ -2,6 +2,7 @@ package fold
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/agstore/agstore/agui"
 )
@@ -21,7 +22,8 @@ func (d *durable) resume(r *run, entries []agui.Resume) {
 			continue
 		}
 		in.Answers = append(in.Answers, Answer{
-			Run: r.Key, Seq: d.seq, Status: e.Status, Payload: e.Payload, Metadata: e.Metadata,
+			Run: r.Key, Seq: d.seq, Status: strings.Clone(e.Status),
+			Payload: e.Payload.Detach(), Metadata: e.Metadata.Detach(),
 		})
 		if in.Answered {
 			d.diagnose("answered_before", "interruptId", e.InterruptID)

@@ -11,9 +11,10 @@ import (
 // run is a run of the lineage and what it has open.
 type run struct {
 	Run
-	opened  []opening // what it opened, in order; what has been closed may still be there
-	paused  []*call   // calls that chunks may take up again; some may have been
-	streams []*stream // of chunks, in order of their opening
+	thread  agui.Opt[string] // the threadId of its start
+	opened  []opening        // what it opened, in order; what has been closed may still be there
+	paused  []*call          // calls that chunks may take up again; some may have been
+	streams []*stream        // of chunks, in order of their opening
 
 	steps     map[stepKey]*Step // the open ones
 	subagents map[string]*Subagent
@@ -72,7 +73,7 @@ func (d *durable) startRun(rec Record, e *agui.Event) {
 			other.overtaken = d.seq
 		}
 	}
-	r := &run{Run: Run{Key: rec.Run, FirstSeq: d.seq}}
+	r := &run{Run: Run{Key: rec.Run, FirstSeq: d.seq}, thread: e.ThreadID}
 	d.runs, d.running = append(d.runs, r), append(d.running, r)
 	d.byKey[r.Key] = r
 	d.legacy = nil
@@ -82,7 +83,9 @@ func (d *durable) startRun(rec Record, e *agui.Event) {
 	if e.Input == nil {
 		return
 	}
-	d.inputState(e.Input.State)
+	// An input is often the whole conversation once more. What is kept of it
+	// must not keep the rest in memory.
+	d.inputState(e.Input.State.Detach())
 	for i := range e.Input.Messages {
 		d.inputMessage(&e.Input.Messages[i])
 	}
@@ -107,6 +110,7 @@ func (d *durable) inputMessage(from *agui.Message) {
 	if t.find(k, from.ID) != nil {
 		return
 	}
+	from = detached(from)
 	m := d.create(k, from.ID, from.Role)
 	m.fill(from)
 	if k == kindTool {
@@ -121,7 +125,8 @@ func (d *durable) inputMessage(from *agui.Message) {
 
 // echo is for a RUN_STARTED of a run that is there: it changes nothing, but what
 // it says that nobody knows is worth a diagnostic (DESIGN decision 1).
-func (d *durable) echo(e *agui.Event) {
+func (d *durable) echo(r *run, e *agui.Event) {
+	d.sameIDs(r, e)
 	if e.Input == nil {
 		return
 	}
@@ -130,6 +135,19 @@ func (d *durable) echo(e *agui.Event) {
 		if d.transcript.find(kindOf(m.Role), m.ID) == nil {
 			d.diagnose("echo_input", "messageId", m.ID)
 		}
+	}
+}
+
+// sameIDs reports an agent that answers under another name (DESIGN decision 1).
+func (d *durable) sameIDs(r *run, e *agui.Event) {
+	if r == nil {
+		return
+	}
+	if e.RunID.Set && e.RunID.V != r.Key.ID {
+		d.diagnose("other_run_id", "runId", e.RunID, "run", r.Key.String())
+	}
+	if e.ThreadID.Set && r.thread.Set && e.ThreadID != r.thread {
+		d.diagnose("other_thread_id", "threadId", e.ThreadID)
 	}
 }
 
@@ -150,6 +168,9 @@ func (d *durable) endRun(r *run, rec Record, e *agui.Event) {
 	r.EndSeq = d.seq
 	var known bool
 	r.Status, known = ending(rec.Raw, e)
+	for _, n := range e.Notes {
+		known = known && n.Path != "/outcome"
+	}
 	if cut {
 		r.Error, r.Code = e.Message, e.Code
 	} else {

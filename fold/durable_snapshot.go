@@ -77,7 +77,7 @@ func (s *snapshot) read(messages []agui.Message) {
 	t := &s.d.transcript
 	at := make(map[string]int, len(messages)) // by id in views
 	for i := range messages {
-		from := &messages[i]
+		from := detached(&messages[i])
 		k := kindOf(from.Role)
 		m := t.find(k, from.ID)
 		if m == nil {
@@ -259,6 +259,7 @@ func (t *transcript) rebuild(messages []*message, kept map[*message]bool) (remov
 // its results answer.
 func (t *transcript) reindex() {
 	t.shape++
+	clear(t.numbers)
 	t.calls = make(map[string]*callSet)
 	var orphans []*message
 	for m := t.first; m != nil; m = m.next {

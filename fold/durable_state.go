@@ -42,8 +42,11 @@ func (d *durable) failedPatch(e *agui.Event, err error) {
 // setActivity is an ACTIVITY_SNAPSHOT (SEMANTICS R-ACT-1, R-ACT-2).
 func (d *durable) setActivity(e *agui.Event) {
 	m := d.transcript.find(kindActivity, e.MessageID.V)
-	object := e.Content.Object
+	next := jsonvalue.NewDocument(e.Content.Object)
 	switch {
+	case next.Size() > d.limits.StateBytes:
+		d.diagnose("over_limit", "bytes", next.Size(), "limit", d.limits.StateBytes)
+		return
 	case m == nil:
 		m = d.create(kindActivity, e.MessageID.V, agui.RoleActivity)
 		d.transcript.append(m)
@@ -51,14 +54,7 @@ func (d *durable) setActivity(e *agui.Event) {
 		d.describe(m, e)
 		return
 	}
-	if next := jsonvalue.NewDocument(object); next.Size() <= d.limits.StateBytes {
-		m.content = content{kind: agui.ObjectContent, object: next}
-	} else {
-		d.diagnose("over_limit", "bytes", next.Size(), "limit", d.limits.StateBytes)
-		if m.content.object == nil {
-			m.content = contentOf(agui.Content{Kind: agui.ObjectContent, Object: jsonvalue.NewObject()})
-		}
-	}
+	m.content = content{kind: agui.ObjectContent, object: next}
 	m.activity, m.tag, m.shown = e.ActivityType, e.SubagentRunID, nil
 	d.describe(m, e)
 }

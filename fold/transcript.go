@@ -1,6 +1,7 @@
 package fold
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -53,6 +54,9 @@ type transcript struct {
 	// results are the tool messages that TOOL_CALL_RESULTs have made, the newest
 	// of each name.
 	results map[resultKey]*message
+	// numbers are those that free has found, so that it need not begin at 2 each
+	// time an id comes again.
+	numbers map[identity]int
 	// shape counts snapshots: what is remembered of the order of messages is
 	// true as long as it stays.
 	shape int
@@ -66,6 +70,7 @@ func newTranscript() transcript {
 		calls: make(map[string]*callSet),
 
 		results: make(map[resultKey]*message),
+		numbers: make(map[identity]int),
 	}
 }
 
@@ -144,11 +149,16 @@ func (t *transcript) nameFor(k kind, id string) string {
 
 // free gives the first of id, id~2, id~3 … that no message of the kind has.
 func (t *transcript) free(k kind, id string) string {
-	free := id
-	for n := 2; t.find(k, free) != nil; n++ {
-		free = id + "~" + strconv.Itoa(n)
+	if t.find(k, id) == nil {
+		return id
 	}
-	return free
+	key := identity{k, strings.Clone(id)}
+	n := max(t.numbers[key], 2)
+	for t.find(k, id+"~"+strconv.Itoa(n)) != nil {
+		n++
+	}
+	t.numbers[key] = n
+	return id + "~" + strconv.Itoa(n)
 }
 
 // append puts m at the end of the list.
@@ -299,6 +309,38 @@ func merge(into **jsonvalue.Document, metadata agui.Value) {
 		*into = new(jsonvalue.Document)
 	}
 	(*into).Merge(metadata)
+}
+
+// detached is m without a hold on the event it came with.
+func detached(m *agui.Message) *agui.Message {
+	out := *m
+	out.ID, out.Role = strings.Clone(m.ID), agui.Role(strings.Clone(string(m.Role)))
+	for _, s := range [...]*agui.Opt[string]{
+		&out.Name, &out.ToolCallID, &out.Error, &out.ActivityType, &out.EncryptedValue, &out.SubagentRunID,
+	} {
+		s.V = strings.Clone(s.V)
+	}
+	out.Metadata = m.Metadata.Detach()
+	out.Content.Object = m.Content.Object.Detach()
+	out.Content.Parts = slices.Clone(m.Content.Parts)
+	for i := range out.Content.Parts {
+		p := &out.Content.Parts[i]
+		p.Type, p.Metadata = strings.Clone(p.Type), p.Metadata.Detach()
+		p.Text.V, p.ID.V = strings.Clone(p.Text.V), strings.Clone(p.ID.V)
+		if p.Source != nil {
+			s := *p.Source
+			s.Type, s.Value = strings.Clone(s.Type), strings.Clone(s.Value)
+			s.MimeType.V, s.Provider.V = strings.Clone(s.MimeType.V), strings.Clone(s.Provider.V)
+			p.Source = &s
+		}
+	}
+	out.ToolCalls = slices.Clone(m.ToolCalls)
+	for i := range out.ToolCalls {
+		c := &out.ToolCalls[i]
+		c.ID, c.Name, c.Metadata = strings.Clone(c.ID), strings.Clone(c.Name), c.Metadata.Detach()
+		c.EncryptedValue.V = strings.Clone(c.EncryptedValue.V)
+	}
+	return &out
 }
 
 // fill makes m what a message of a snapshot or an input says, but for its
