@@ -30,6 +30,8 @@ func (e *MalformedError) Is(target error) bool { return target == ErrMalformed }
 // Decoder turns bytes into events. The zero Decoder does what the official
 // client does: it accepts 0.x (SEMANTICS section 4), removes what the protocol
 // does not know and refuses what is malformed (section 5).
+//
+// A Decoder is not safe for concurrent use. What it has decoded stays as it is.
 type Decoder struct {
 	// Lenient keeps whatever can be kept of a malformed event: a malformed
 	// element of a list costs the element, a malformed optional field the field,
@@ -40,12 +42,15 @@ type Decoder struct {
 	Lenient bool
 	// Nesting is how deep lists and objects may be nested; 0 means [MaxNesting].
 	Nesting int
+
+	texts   *strings.Builder // what the ids and texts of deltas are pieces of
+	scratch []byte
 }
 
 // Decode reads one event as the zero [Decoder] does.
 func Decode(raw []byte) (*Event, error) {
 	e := new(Event)
-	if err := (Decoder{}).Decode(raw, e); err != nil {
+	if err := new(Decoder).Decode(raw, e); err != nil {
 		return nil, err
 	}
 	return e, nil
@@ -56,8 +61,16 @@ func Decode(raw []byte) (*Event, error) {
 //
 // Bytes that are no event give an [*InvalidEventError]; an event of a known
 // type that is malformed a [*MalformedError], and e has its type.
-func (o Decoder) Decode(raw []byte, e *Event) error {
+func (o *Decoder) Decode(raw []byte, e *Event) error {
 	*e = Event{}
+	if o.delta(raw, e) {
+		return nil
+	}
+	return o.any(raw, e)
+}
+
+// any reads an event of any type.
+func (o *Decoder) any(raw []byte, e *Event) error {
 	v, err := jsonvalue.Parse(raw, o.nesting())
 	if err != nil {
 		invalid := &InvalidEventError{Reason: err.Error()}
@@ -95,7 +108,7 @@ func (o Decoder) Decode(raw []byte, e *Event) error {
 	return nil
 }
 
-func (o Decoder) nesting() int {
+func (o *Decoder) nesting() int {
 	if o.Nesting > 0 {
 		return o.Nesting
 	}

@@ -2,6 +2,7 @@ package agui
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -13,7 +14,7 @@ import (
 func decode(t testing.TB, lenient bool, raw string) *Event {
 	t.Helper()
 	e := new(Event)
-	if err := (Decoder{Lenient: lenient}).Decode([]byte(raw), e); err != nil {
+	if err := (&Decoder{Lenient: lenient}).Decode([]byte(raw), e); err != nil {
 		t.Fatalf("Decode(%s): %v", raw, err)
 	}
 	return e
@@ -218,8 +219,12 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var strict, lenient Event
-		strictErr := (Decoder{}).Decode(raw, &strict)
-		lenientErr := (Decoder{Lenient: true}).Decode(raw, &lenient)
+		strictErr := new(Decoder).Decode(raw, &strict)
+		lenientErr := (&Decoder{Lenient: true}).Decode(raw, &lenient)
+		var slow Event
+		if err := new(Decoder).any(raw, &slow); (err == nil) != (strictErr == nil) || err == nil && !reflect.DeepEqual(slow, strict) {
+			t.Fatalf("%q: as a delta %+v, %v, as any event %+v, %v", raw, strict, strictErr, slow, err)
+		}
 		if strictErr == nil && lenientErr != nil {
 			t.Fatalf("%q: accepted strictly, but leniently %v", raw, lenientErr)
 		}

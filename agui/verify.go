@@ -3,6 +3,7 @@ package agui
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // ErrViolation says that an event may not stand where it does. What it wraps is
@@ -57,7 +58,8 @@ func (s *idSet) add(id string) {
 	if *s == nil {
 		*s = idSet{}
 	}
-	(*s)[id] = true
+	// Not to hold on to the event that the id is a piece of.
+	(*s)[strings.Clone(id)] = true
 }
 
 type stepKey struct {
@@ -307,6 +309,10 @@ func (v *Verifier) own(kind ownedKind, id string, owner Opt[string]) {
 	if v.owners[kind] == nil {
 		v.owners[kind] = map[string]Opt[string]{}
 	}
+	if _, known := v.owners[kind][id]; !known {
+		id = strings.Clone(id)
+	}
+	owner.V = strings.Clone(owner.V)
 	v.owners[kind][id] = owner
 }
 

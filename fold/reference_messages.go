@@ -2,6 +2,7 @@ package fold
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/agstore/agstore/agui"
 	"github.com/agstore/agstore/internal/jsonvalue"
@@ -13,11 +14,11 @@ func (r *reference) startText(e *agui.Event) {
 	if m == nil {
 		role := agui.RoleReasoning
 		if e.Type == agui.TypeTextMessageStart {
-			role = agui.Role(e.Role.Or(string(agui.RoleAssistant)))
+			role = agui.Role(strings.Clone(e.Role.Or(string(agui.RoleAssistant))))
 		}
-		m = &refMessage{id: e.MessageID.V, role: role, kind: agui.TextContent, text: new(jsonvalue.Text), owner: e.SubagentRunID}
-		if role != agui.RoleReasoning {
-			m.name = e.Name
+		m = &refMessage{
+			id: strings.Clone(e.MessageID.V), role: role, name: agui.Detached(e.Name),
+			kind: agui.TextContent, text: new(jsonvalue.Text), owner: agui.Detached(e.SubagentRunID),
 		}
 		r.transcript.append(m)
 	}
@@ -53,7 +54,7 @@ func (r *reference) startCall(e *agui.Event) {
 	t := &r.transcript
 	if c := t.calls[e.ToolCallID.V]; c != nil {
 		if c.call.name != e.ToolCallName.V {
-			c.call.name = e.ToolCallName.V
+			c.call.name = strings.Clone(e.ToolCallName.V)
 			r.warn(StageApply, "tool-call-renamed")
 		}
 		c.call.merge(e.Metadata)
@@ -71,13 +72,13 @@ func (r *reference) startCall(e *agui.Event) {
 		}
 	}
 	if in == nil {
-		m := &refMessage{id: id, role: agui.RoleAssistant}
+		m := &refMessage{id: strings.Clone(id), role: agui.RoleAssistant}
 		if t.byID[id] == nil {
-			m.owner = e.SubagentRunID
+			m.owner = agui.Detached(e.SubagentRunID)
 		}
 		in = t.append(m)
 	}
-	c := &refCall{id: e.ToolCallID.V, name: e.ToolCallName.V, arguments: new(jsonvalue.Text)}
+	c := &refCall{id: strings.Clone(e.ToolCallID.V), name: strings.Clone(e.ToolCallName.V), arguments: new(jsonvalue.Text)}
 	c.merge(e.Metadata)
 	in.message.calls = append(in.message.calls, c)
 	in.message.hasCalls = true
@@ -99,7 +100,10 @@ func (r *reference) continueCall(e *agui.Event) {
 
 // result is R-RESULT-1 and R-RESULT-2.
 func (r *reference) result(e *agui.Event) {
-	m := &refMessage{id: e.MessageID.V, role: agui.RoleTool, toolCallID: e.ToolCallID, owner: e.SubagentRunID}
+	m := &refMessage{
+		id: strings.Clone(e.MessageID.V), role: agui.RoleTool,
+		toolCallID: agui.Detached(e.ToolCallID), owner: agui.Detached(e.SubagentRunID),
+	}
 	m.setContent(e.Content)
 	m.merge(e.Metadata)
 	if c := r.transcript.calls[e.ToolCallID.V]; c != nil {

@@ -272,26 +272,15 @@ func (p *parser) escaped(from int) (string, error) {
 
 func (p *parser) escape(out []byte) ([]byte, error) {
 	p.at++
-	c := p.next()
-	switch c {
-	case '"', '\\', '/':
-	case 'b':
-		c = '\b'
-	case 'f':
-		c = '\f'
-	case 'n':
-		c = '\n'
-	case 'r':
-		c = '\r'
-	case 't':
-		c = '\t'
-	case 'u':
+	if p.next() == 'u' {
 		r, ok := p.unit()
 		if !ok {
 			return nil, p.fault("a broken \\u escape")
 		}
 		return p.character(out, r), nil
-	default:
+	}
+	c, ok := plainEscape(p.next())
+	if !ok {
 		return nil, p.fault("an unknown escape in a string")
 	}
 	p.at++
@@ -300,24 +289,13 @@ func (p *parser) escape(out []byte) ([]byte, error) {
 
 // unit reads what follows a backslash: u and four hexadecimal digits.
 func (p *parser) unit() (r rune, ok bool) {
-	if len(p.text)-p.at < 5 {
+	if p.at >= len(p.text) {
 		return 0, false
 	}
-	for _, c := range []byte(p.text[p.at+1 : p.at+5]) {
-		r <<= 4
-		switch {
-		case '0' <= c && c <= '9':
-			r |= rune(c - '0')
-		case 'a' <= c && c <= 'f':
-			r |= rune(c - 'a' + 10)
-		case 'A' <= c && c <= 'F':
-			r |= rune(c - 'A' + 10)
-		default:
-			return 0, false
-		}
+	if r, ok = hexUnit(p.text[p.at+1:]); ok {
+		p.at += 5
 	}
-	p.at += 5
-	return r, true
+	return r, ok
 }
 
 // character appends the character whose first code unit has just been read.

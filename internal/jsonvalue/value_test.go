@@ -202,6 +202,24 @@ func TestObjectLookup(t *testing.T) {
 	}
 }
 
+// What AppendText accepts, and what it makes of it, is what Parse does.
+func TestAppendTextAgreesWithParse(t *testing.T) {
+	piece := rapid.SampledFrom([]string{`a`, "\u00e9", "é", `\ud83c`, `\udf89`, `\uD83C`, `\n`, `\"`, `\\`, `\/`, `\u`, `\u12`, `\x`, "\x01", "\xff", `u0041`, `"`, `\`})
+	rapid.Check(t, func(rt *rapid.T) {
+		raw := []byte(`"` + strings.Join(rapid.SliceOfN(piece, 0, 8).Draw(rt, "pieces"), "") + `"`)
+		v, err := Parse(raw, 0)
+		var text []byte
+		n, plain, ok := ScanString(raw)
+		if ok = ok && n == len(raw); ok {
+			text, ok = AppendText(nil, raw)
+		}
+		want, _ := v.Text()
+		if ok != (err == nil) || ok && string(text) != want || ok && plain && string(raw[1:n-1]) != want {
+			rt.Fatalf("%q: %q, %v; Parse says %q, %v", raw, text, ok, want, err)
+		}
+	})
+}
+
 // FuzzParse: what is accepted is what encoding/json accepts, and printing it
 // and reading it again gives the same value and the same bytes.
 func FuzzParse(f *testing.F) {
@@ -215,6 +233,13 @@ func FuzzParse(f *testing.F) {
 		}
 		if !json.Valid(raw) {
 			t.Fatalf("%q was accepted", raw)
+		}
+		if n, plain, ok := ScanString(raw); v.Kind() == String && raw[0] == '"' {
+			want, _ := v.Text()
+			got, whole := AppendText(nil, raw[:n])
+			if !ok || !whole || string(got) != want || plain && string(raw[1:n-1]) != want {
+				t.Fatalf("%q is scanned as %q", raw, got)
+			}
 		}
 		text := v.AppendJSON(nil)
 		again, err := Parse(text, 500)
