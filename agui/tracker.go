@@ -2,6 +2,7 @@ package agui
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -36,6 +37,21 @@ func NewTracker(runs []Run, head RunKey) *Tracker {
 		}
 	}
 	return t
+}
+
+// Clone returns a tracker that goes its own way from here: to see what a batch
+// would do.
+func (t *Tracker) Clone() *Tracker {
+	c := &Tracker{
+		runs:   slices.Clone(t.runs),
+		latest: maps.Clone(t.latest),
+		head:   t.head,
+		open:   slices.Clone(t.open),
+	}
+	for i := range c.open {
+		c.open[i].ids = c.open[i].ids.clone()
+	}
+	return c
 }
 
 // A Claim is what is known of an event beyond its bytes. The zero Claim is an
@@ -86,7 +102,7 @@ func (t *Tracker) Assign(h *Header, seq uint64, c Claim) Assignment {
 	if r != nil && r.Running() {
 		if h.Type.Terminal() {
 			a.Ended = true
-			r.EndSeq, r.Status = seq, endStatus(h)
+			r.EndSeq, r.Status = seq, EndStatus(h)
 			t.close(a.Run)
 		} else {
 			t.Observe(h, a.Run, seq)
@@ -117,8 +133,7 @@ func (t *Tracker) start(h *Header, seq uint64, c Claim) Assignment {
 	r.Parent, a.UnknownParent = t.parent(h, c)
 	if !r.Parent.IsZero() {
 		r.ParentSeq = seq - 1
-		named := c.Parent != nil || (h.ParentRunID != nil && !a.UnknownParent)
-		if !named && t.runningInLineage(r.Parent) {
+		if !t.Names(h, c) && t.runningInLineage(r.Parent) {
 			r.ParentSeq = 0 // runs that overlap in one stream
 		}
 	}
@@ -144,6 +159,13 @@ func (t *Tracker) parent(h *Header, c Claim) (parent RunKey, unknown bool) {
 		return t.head, true
 	}
 	return t.runs[i].Key, false
+}
+
+// Names reports whether a RUN_STARTED says itself which run it continues, so
+// that it does not follow the head.
+func (t *Tracker) Names(h *Header, c Claim) bool {
+	_, unknown := t.parent(h, c)
+	return c.Parent != nil || (h.ParentRunID != nil && !unknown)
 }
 
 func (t *Tracker) runningInLineage(of RunKey) bool {
@@ -185,7 +207,9 @@ func (t *Tracker) runOf(h *Header) RunKey {
 	return RunKey{}
 }
 
-func endStatus(h *Header) RunStatus {
+// EndStatus is the status that a terminal event gives to its run (fold-rules
+// R2).
+func EndStatus(h *Header) RunStatus {
 	switch {
 	case h.Type == TypeRunError && string(h.Code) == CodeAbandoned:
 		return RunAbandoned
@@ -296,6 +320,17 @@ func (t *Tracker) Closing(run RunKey, code, message string) [][]byte {
 type openIDs struct {
 	texts, reasonings, spans, calls, subagents map[string]uint64
 	steps                                      map[step]uint64
+}
+
+func (o openIDs) clone() openIDs {
+	return openIDs{
+		texts:      maps.Clone(o.texts),
+		reasonings: maps.Clone(o.reasonings),
+		spans:      maps.Clone(o.spans),
+		calls:      maps.Clone(o.calls),
+		subagents:  maps.Clone(o.subagents),
+		steps:      maps.Clone(o.steps),
+	}
 }
 
 // step is the identity of a step (fold-rules R6): an absent subagent and one

@@ -42,6 +42,8 @@ var (
 	ErrNoSpace = errors.New("no space left for the store")
 	// ErrUnavailable: the log takes no writes since one failed; reads go on.
 	ErrUnavailable = errors.New("the store takes no writes")
+	// ErrVersion: written by a newer version of agstore ([VersionError]).
+	ErrVersion = errors.New("unknown format version")
 	// ErrClosed: the log, or what belongs to it, was closed.
 	ErrClosed = errors.New("closed")
 )
@@ -185,3 +187,16 @@ func (e *RunExistsError) Error() string {
 func (e *RunExistsError) Is(target error) bool {
 	return target == ErrRunExists || target == ErrConflict
 }
+
+// VersionError says which version was found and which is the newest known.
+type VersionError struct {
+	What         string // "store" or "value"
+	Found, Known int
+}
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("%s in %v %d, the newest known is %d", e.What, ErrVersion, e.Found, e.Known)
+}
+
+// Is reports that it is an ErrVersion.
+func (e *VersionError) Is(target error) bool { return target == ErrVersion }

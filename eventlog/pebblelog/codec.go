@@ -1,0 +1,410 @@
+package pebblelog
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"slices"
+
+	"github.com/vmihailenco/msgpack/v5"
+	"github.com/vmihailenco/msgpack/v5/msgpcode"
+
+	"github.com/agstore/agstore/agui"
+	"github.com/agstore/agstore/eventlog"
+)
+
+// FormatVersion is the version of the whole store, kept in its first value.
+const FormatVersion = 1
+
+// valueVersion is the first byte of every stored value.
+const valueVersion = 1
+
+// typeNumbers gives the types of AG-UI 1.0 their numbers in a record header,
+// which is the place in this list. It is part of the format: numbers are never
+// given anew, types are added at the end.
+var typeNumbers = [...]agui.Type{
+	0:  "",
+	1:  agui.TypeTextMessageStart,
+	2:  agui.TypeTextMessageContent,
+	3:  agui.TypeTextMessageEnd,
+	4:  agui.TypeTextMessageChunk,
+	5:  agui.TypeToolCallStart,
+	6:  agui.TypeToolCallArgs,
+	7:  agui.TypeToolCallEnd,
+	8:  agui.TypeToolCallChunk,
+	9:  agui.TypeToolCallResult,
+	10: agui.TypeStateSnapshot,
+	11: agui.TypeStateDelta,
+	12: agui.TypeMessagesSnapshot,
+	13: agui.TypeActivitySnapshot,
+	14: agui.TypeActivityDelta,
+	15: agui.TypeRaw,
+	16: agui.TypeCustom,
+	17: agui.TypeRunStarted,
+	18: agui.TypeRunFinished,
+	19: agui.TypeRunError,
+	20: agui.TypeStepStarted,
+	21: agui.TypeStepFinished,
+	22: agui.TypeReasoningStart,
+	23: agui.TypeReasoningEnd,
+	24: agui.TypeReasoningMessageStart,
+	25: agui.TypeReasoningMessageContent,
+	26: agui.TypeReasoningMessageEnd,
+	27: agui.TypeReasoningMessageChunk,
+	28: agui.TypeReasoningEncryptedValue,
+	29: agui.TypeSubagentStarted,
+	30: agui.TypeSubagentFinished,
+	31: agui.TypeSubagentError,
+}
+
+func typeNumber(t agui.Type) int { return max(0, slices.Index(typeNumbers[:], t)) }
+
+// Flags of a record.
+const (
+	flagEcho          = 1 << 0
+	flagUnknownParent = 1 << 1
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// errDamaged: stored bytes are not a value that this package writes.
+var errDamaged = errors.New("not what was written")
+
+// The stored values.
+type (
+	storeRow struct {
+		format      uint64
+		incarnation string
+		created     int64
+	}
+	threadRow struct {
+		key      eventlog.ThreadKey
+		created  int64
+		position uint64 // of the commit that created it
+		runs     int
+		head     uint32 // run ordinal, 0: none
+		epoch    uint64 // of the latest lease
+	}
+	recordHeader struct {
+		position uint64
+		time     int64
+		run      uint32 // run ordinal, 0: none
+		typ      agui.Type
+		origin   eventlog.Origin
+		flags    uint8
+	}
+	runRow struct {
+		run            agui.Run
+		parent         uint32 // run ordinal, 0: none
+		started, ended int64
+		origin         eventlog.Origin
+		held           bool
+		epoch          uint64
+		owner          string
+		digest         [16]byte
+	}
+	commitRow struct {
+		ord   uint64
+		first uint64
+		count int
+		time  int64
+	}
+	keyRow struct {
+		first, last uint64
+		digest      [16]byte
+		position    uint64
+		time        int64
+	}
+)
+
+// encoder writes stored values. What it returns is valid until its next call.
+type encoder struct {
+	buf bytes.Buffer
+	enc *msgpack.Encoder
+}
+
+func newEncoder() *encoder {
+	e := new(encoder)
+	e.enc = msgpack.NewEncoder(&e.buf)
+	return e
+}
+
+// Writing into memory cannot fail, so the encoder's errors are always nil.
+
+func (e *encoder) begin(fields int) {
+	e.buf.Reset()
+	e.buf.WriteByte(valueVersion)
+	_ = e.enc.EncodeArrayLen(fields)
+}
+
+func (e *encoder) uint(v uint64)   { _ = e.enc.EncodeUint(v) }
+func (e *encoder) text(s string)   { _ = e.enc.EncodeString(s) }
+func (e *encoder) bytes(b []byte)  { _ = e.enc.EncodeBytes(b) }
+func (e *encoder) time(m int64)    { _ = e.enc.EncodeInt(m) }
+func (e *encoder) bool(b bool)     { _ = e.enc.EncodeBool(b) }
+func (e *encoder) finish() []byte  { return e.buf.Bytes() }
+func (e *encoder) ordinal(n int)   { e.uint(uint64(n)) }
+func (e *encoder) small(n uint8)   { e.uint(uint64(n)) }
+func (e *encoder) run(ord uint32)  { e.uint(uint64(ord)) }
+func (e *encoder) digest(d []byte) { e.bytes(d) }
+
+func (e *encoder) store(r storeRow) []byte {
+	e.begin(3)
+	e.uint(r.format)
+	e.text(r.incarnation)
+	e.time(r.created)
+	return e.finish()
+}
+
+func (e *encoder) name(ord uint64) []byte {
+	e.begin(1)
+	e.uint(ord)
+	return e.finish()
+}
+
+func (e *encoder) thread(r threadRow) []byte {
+	e.begin(7)
+	e.text(r.key.Scope)
+	e.text(r.key.Thread)
+	e.time(r.created)
+	e.uint(r.position)
+	e.ordinal(r.runs)
+	e.run(r.head)
+	e.uint(r.epoch)
+	return e.finish()
+}
+
+// record is: version, CRC-32C of all that follows, header, event.
+func (e *encoder) record(h *recordHeader, event []byte) []byte {
+	e.buf.Reset()
+	e.buf.Write([]byte{valueVersion, 0, 0, 0, 0})
+	_ = e.enc.EncodeArrayLen(6)
+	e.uint(h.position)
+	e.time(h.time)
+	e.run(h.run)
+	if n := typeNumber(h.typ); n > 0 {
+		e.ordinal(n)
+	} else {
+		e.text(string(h.typ))
+	}
+	e.small(uint8(h.origin))
+	e.small(h.flags)
+	e.buf.Write(event)
+	out := e.finish()
+	binary.BigEndian.PutUint32(out[1:], crc32.Checksum(out[5:], castagnoli))
+	return out
+}
+
+func (e *encoder) runRow(r *runRow) []byte {
+	e.begin(16)
+	e.text(r.run.Key.ID)
+	e.ordinal(r.run.Key.Attempt)
+	e.run(r.parent)
+	e.uint(r.run.ParentSeq)
+	e.uint(r.run.FirstSeq)
+	e.uint(r.run.LastSeq)
+	e.uint(r.run.EndSeq)
+	e.uint(r.run.Events)
+	e.small(uint8(r.run.Status))
+	e.time(r.started)
+	e.time(r.ended)
+	e.small(uint8(r.origin))
+	e.bool(r.held)
+	e.uint(r.epoch)
+	e.text(r.owner)
+	e.digest(r.digest[:])
+	return e.finish()
+}
+
+func (e *encoder) commit(r commitRow) []byte {
+	e.begin(4)
+	e.uint(r.ord)
+	e.uint(r.first)
+	e.ordinal(r.count)
+	e.time(r.time)
+	return e.finish()
+}
+
+func (e *encoder) key(r keyRow) []byte {
+	e.begin(5)
+	e.uint(r.first)
+	e.uint(r.last)
+	e.digest(r.digest[:])
+	e.uint(r.position)
+	e.time(r.time)
+	return e.finish()
+}
+
+func (e *encoder) empty() []byte {
+	e.begin(0)
+	return e.finish()
+}
+
+// decoder reads stored values. The first fault stays in err, and all later
+// fields read as zero.
+type decoder struct {
+	in  bytes.Reader
+	dec *msgpack.Decoder
+	err error
+}
+
+func newDecoder() *decoder {
+	d := new(decoder)
+	d.dec = msgpack.NewDecoder(&d.in)
+	return d
+}
+
+func (d *decoder) begin(value []byte, fields int) {
+	d.err = nil
+	if len(value) == 0 {
+		d.err = errDamaged
+		return
+	}
+	if value[0] != valueVersion {
+		d.err = &eventlog.VersionError{What: "value", Found: int(value[0]), Known: valueVersion}
+		return
+	}
+	d.reset(value[1:], fields)
+}
+
+func (d *decoder) reset(body []byte, fields int) {
+	d.in.Reset(body)
+	d.dec.ResetReader(&d.in)
+	n, err := d.dec.DecodeArrayLen()
+	if err != nil || n != fields {
+		d.err = errDamaged
+	}
+}
+
+// end is the fault of the value, which must have been read to its last byte.
+func (d *decoder) end() error {
+	if d.err == nil && d.in.Len() != 0 {
+		d.err = errDamaged
+	}
+	return d.err
+}
+
+func field[T any](d *decoder, read func() (T, error)) (v T) {
+	if d.err != nil {
+		return v
+	}
+	v, err := read()
+	if err != nil {
+		d.err = fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	return v
+}
+
+func (d *decoder) uint() uint64 { return field(d, d.dec.DecodeUint64) }
+func (d *decoder) time() int64  { return field(d, d.dec.DecodeInt64) }
+func (d *decoder) text() string { return field(d, d.dec.DecodeString) }
+func (d *decoder) bool() bool   { return field(d, d.dec.DecodeBool) }
+
+func (d *decoder) below(limit uint64) uint64 {
+	v := d.uint()
+	if d.err == nil && v > limit {
+		d.err = errDamaged
+	}
+	return v
+}
+
+func (d *decoder) run() uint32  { return uint32(d.below(1<<32 - 1)) }
+func (d *decoder) ordinal() int { return int(d.below(1<<62 - 1)) }
+func (d *decoder) small() uint8 { return uint8(d.below(1<<8 - 1)) }
+func (d *decoder) digest(to []byte) {
+	b := field(d, d.dec.DecodeBytes)
+	if d.err == nil && len(b) != len(to) {
+		d.err = errDamaged
+	}
+	copy(to, b)
+}
+
+func (d *decoder) store(value []byte) (r storeRow, err error) {
+	d.begin(value, 3)
+	r.format, r.incarnation, r.created = d.uint(), d.text(), d.time()
+	return r, d.end()
+}
+
+func (d *decoder) name(value []byte) (ord uint64, err error) {
+	d.begin(value, 1)
+	ord = d.uint()
+	return ord, d.end()
+}
+
+func (d *decoder) thread(value []byte) (r threadRow, err error) {
+	d.begin(value, 7)
+	r.key.Scope, r.key.Thread = d.text(), d.text()
+	r.created, r.position = d.time(), d.uint()
+	r.runs, r.head, r.epoch = d.ordinal(), d.run(), d.uint()
+	return r, d.end()
+}
+
+// record gives the header and the event, which aliases value.
+func (d *decoder) record(value []byte) (h recordHeader, event []byte, err error) {
+	d.err = nil
+	if len(value) < 5 {
+		return h, nil, errDamaged
+	}
+	if value[0] != valueVersion {
+		return h, nil, &eventlog.VersionError{What: "value", Found: int(value[0]), Known: valueVersion}
+	}
+	if crc32.Checksum(value[5:], castagnoli) != binary.BigEndian.Uint32(value[1:]) {
+		return h, nil, fmt.Errorf("%w: wrong checksum", errDamaged)
+	}
+	d.reset(value[5:], 6)
+	h.position, h.time, h.run = d.uint(), d.time(), d.run()
+	h.typ = d.typ()
+	h.origin, h.flags = eventlog.Origin(d.small()), d.small()
+	return h, value[len(value)-d.in.Len():], d.err
+}
+
+func (d *decoder) typ() agui.Type {
+	if d.err != nil {
+		return ""
+	}
+	code, err := d.dec.PeekCode()
+	if err != nil {
+		d.err = errDamaged
+		return ""
+	}
+	if msgpcode.IsString(code) {
+		return agui.Type(d.text())
+	}
+	n := d.uint()
+	if d.err == nil && (n == 0 || n >= uint64(len(typeNumbers))) {
+		d.err = errDamaged
+	}
+	if d.err != nil {
+		return ""
+	}
+	return typeNumbers[n]
+}
+
+func (d *decoder) runRow(value []byte) (r runRow, err error) {
+	d.begin(value, 16)
+	r.run.Key = agui.RunKey{ID: d.text(), Attempt: d.ordinal()}
+	r.parent = d.run()
+	r.run.ParentSeq, r.run.FirstSeq, r.run.LastSeq, r.run.EndSeq = d.uint(), d.uint(), d.uint(), d.uint()
+	r.run.Events = d.uint()
+	r.run.Status = agui.RunStatus(d.small())
+	r.started, r.ended = d.time(), d.time()
+	r.origin, r.held, r.epoch, r.owner = eventlog.Origin(d.small()), d.bool(), d.uint(), d.text()
+	d.digest(r.digest[:])
+	return r, d.end()
+}
+
+func (d *decoder) commit(value []byte) (r commitRow, err error) {
+	d.begin(value, 4)
+	r.ord, r.first, r.count, r.time = d.uint(), d.uint(), d.ordinal(), d.time()
+	return r, d.end()
+}
+
+func (d *decoder) key(value []byte) (r keyRow, err error) {
+	d.begin(value, 5)
+	r.first, r.last = d.uint(), d.uint()
+	d.digest(r.digest[:])
+	r.position, r.time = d.uint(), d.time()
+	return r, d.end()
+}

@@ -1,0 +1,80 @@
+package pebblelog
+
+import (
+	"encoding/binary"
+
+	"github.com/agstore/agstore/eventlog"
+)
+
+// The first byte of a key says what it is a key of (docs/format.md).
+const (
+	prefixStore   = 0x01 // the store itself
+	prefixName    = 0x02 // scope, thread -> ordinal
+	prefixThread  = 0x03 // ordinal -> what the thread is
+	prefixRecord  = 0x04 // ordinal, seq -> record
+	prefixRun     = 0x05 // ordinal, run ordinal -> run row
+	prefixLease   = 0x06 // ordinal, run ordinal -> a run held by a writer
+	prefixCommit  = 0x07 // position -> commit
+	prefixKey     = 0x08 // ordinal, idempotency key -> the append it named
+	prefixKeyTime = 0x09 // time, ordinal, idempotency key: to find old keys
+)
+
+func storeKey() []byte { return []byte{prefixStore, 'm'} }
+
+func scopePrefix(scope string) []byte {
+	k := make([]byte, 0, 3+len(scope))
+	k = append(k, prefixName)
+	k = binary.BigEndian.AppendUint16(k, uint16(len(scope)))
+	return append(k, scope...)
+}
+
+func nameKey(key eventlog.ThreadKey) []byte {
+	return append(scopePrefix(key.Scope), key.Thread...)
+}
+
+func ordinalKey(prefix byte, ord uint64) []byte {
+	return binary.BigEndian.AppendUint64(append(make([]byte, 0, 17), prefix), ord)
+}
+
+func threadRowKey(ord uint64) []byte { return ordinalKey(prefixThread, ord) }
+
+func recordKey(ord, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(ordinalKey(prefixRecord, ord), seq)
+}
+
+func recordSeq(key []byte) uint64 { return binary.BigEndian.Uint64(key[9:]) }
+
+// runRowKey is the key of the run that started as the run-th of its thread,
+// counted from 1.
+func runRowKey(ord uint64, run uint32) []byte {
+	return binary.BigEndian.AppendUint32(ordinalKey(prefixRun, ord), run)
+}
+
+func leaseKey(ord uint64, run uint32) []byte {
+	return binary.BigEndian.AppendUint32(ordinalKey(prefixLease, ord), run)
+}
+
+func commitKey(position uint64) []byte { return ordinalKey(prefixCommit, position) }
+
+func commitPosition(key []byte) uint64 { return binary.BigEndian.Uint64(key[1:]) }
+
+func idempotencyKey(ord uint64, key string) []byte {
+	return append(ordinalKey(prefixKey, ord), key...)
+}
+
+func keyTimeKey(micros int64, ord uint64, key string) []byte {
+	k := ordinalKey(prefixKeyTime, uint64(micros))
+	return append(binary.BigEndian.AppendUint64(k, ord), key...)
+}
+
+// after is the smallest key that sorts behind every key with this prefix.
+func after(prefix []byte) []byte {
+	end := append([]byte(nil), prefix...)
+	for i := len(end) - 1; i >= 0; i-- {
+		end[i]++
+		if end[i] != 0 {
+			return end[:i+1]
+		}
+	}
+	return nil
+}
