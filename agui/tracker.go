@@ -272,6 +272,9 @@ func (t *Tracker) Run(k RunKey) (Run, bool) {
 	return Run{}, false
 }
 
+// At gives the row of the i-th run, counted from 0 in order of their starts.
+func (t *Tracker) At(i int) Run { return t.runs[i] }
+
 // Latest gives the row of the latest attempt of a run id.
 func (t *Tracker) Latest(id string) (Run, bool) {
 	if i, ok := t.latest[id]; ok {

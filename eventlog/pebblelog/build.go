@@ -1,0 +1,220 @@
+package pebblelog
+
+import (
+	"slices"
+
+	"github.com/agstore/agstore/agui"
+	"github.com/agstore/agstore/eventlog"
+)
+
+// builder writes one commit of one thread into a group's batch.
+type builder struct {
+	log      *Log
+	group    *group
+	thread   *thread
+	position uint64 // of the commit, if there will be one
+	time     int64
+	first    uint64
+	count    int
+	touched  []int // runs whose rows readers must see anew
+	stored   []int // runs whose rows must be written
+	unpin    int
+	row      bool // the thread's row must be written
+	needed   bool // there is a commit even without records
+}
+
+func (l *Log) build(g *group, t *thread) *builder {
+	if g.batch == nil {
+		g.batch = l.db.NewBatch()
+	}
+	return &builder{
+		log: l, group: g, thread: t,
+		position: l.position + 1, time: l.clock(), first: t.applied.lastSeq + 1,
+	}
+}
+
+// clock is the time of the next commit: commits never go back in time.
+func (l *Log) clock() int64 { return max(l.lastTime, l.opts.Now().UnixMicro()) }
+
+func (b *builder) seq() uint64 { return b.thread.applied.lastSeq }
+
+func (b *builder) set(key, value []byte) {
+	// Writing into a batch in memory fails only for a batch that was applied.
+	_ = b.group.batch.Set(key, value, nil)
+	b.group.bytes += len(key) + len(value)
+}
+
+// exist creates the thread, if need be.
+func (b *builder) exist() {
+	a := &b.thread.applied
+	if a.exists {
+		return
+	}
+	a.exists, a.ord, a.created, a.position, a.updated = true, b.log.nextOrd, b.time, b.position, b.time
+	b.log.nextOrd++
+	b.set(nameKey(b.thread.key), b.log.enc.name(a.ord))
+	b.row = true
+}
+
+// add writes one record and gives its seq.
+func (b *builder) add(raw []byte, head *agui.Header, claim agui.Claim, origin eventlog.Origin) uint64 {
+	b.exist()
+	a := &b.thread.applied
+	a.lastSeq++
+	b.count++
+	got := a.tracker.Assign(head, a.lastSeq, claim)
+	if got.Started {
+		b.started(got.Run, origin)
+	}
+	run := a.runOrdinal(got.Run)
+	if run > 0 {
+		b.counted(int(run-1), got, origin)
+	}
+	h := recordHeader{position: b.position, time: b.time, run: run, typ: head.Type, origin: origin}
+	if got.Echo {
+		h.flags |= flagEcho
+	}
+	if got.UnknownParent {
+		h.flags |= flagUnknownParent
+	}
+	b.set(recordKey(a.ord, a.lastSeq), b.log.enc.record(&h, raw))
+	return a.lastSeq
+}
+
+func (b *builder) started(k agui.RunKey, origin eventlog.Origin) {
+	a := &b.thread.applied
+	r, _ := a.tracker.Run(k)
+	a.index[k] = len(a.info)
+	a.info = append(a.info, runInfo{started: b.time, origin: origin, parent: a.runOrdinal(r.Parent)})
+	b.touch(a.index[k], true)
+	b.row = true
+}
+
+// counted takes note of a record of a run.
+func (b *builder) counted(i int, got agui.Assignment, origin eventlog.Origin) {
+	a := &b.thread.applied
+	in := &a.info[i]
+	if origin == eventlog.OriginAppend {
+		in.appended = b.time
+	}
+	if got.Ended {
+		in.ended = b.time
+		b.unhold(i)
+	}
+	// The row of a running run is stored when it starts and ends; between, it
+	// follows from its records. What comes after its end must be counted.
+	b.touch(i, in.ended != 0)
+}
+
+func (b *builder) touch(i int, store bool) {
+	if !slices.Contains(b.touched, i) {
+		b.touched = append(b.touched, i)
+	}
+	if store && !slices.Contains(b.stored, i) {
+		b.stored = append(b.stored, i)
+	}
+}
+
+// hold gives the lease of a run.
+func (b *builder) hold(i int, owner string, digest [16]byte) uint64 {
+	a := &b.thread.applied
+	a.epoch++
+	in := &a.info[i]
+	in.held, in.epoch, in.owner, in.digest = true, a.epoch, owner, digest
+	a.held++
+	b.set(leaseKey(a.ord, uint32(i+1)), b.log.enc.empty())
+	b.touch(i, true)
+	b.row = true
+	return a.epoch
+}
+
+// unhold ends the lease of a run, if there is one.
+func (b *builder) unhold(i int) {
+	a := &b.thread.applied
+	if !a.info[i].held {
+		return
+	}
+	a.info[i].held = false
+	a.held--
+	_ = b.group.batch.Delete(leaseKey(a.ord, uint32(i+1)), nil)
+	b.unpin++
+	b.touch(i, true)
+}
+
+// close ends a running run with the events that it lacks.
+func (b *builder) close(k agui.RunKey, code, message string) {
+	for _, raw := range b.thread.applied.tracker.Closing(k, code, message) {
+		var head agui.Header
+		// What the tracker writes is an event; a test of agui shows it.
+		_ = agui.ReadHeader(raw, &head)
+		b.add(raw, &head, agui.Claim{Run: k}, eventlog.OriginStore)
+	}
+}
+
+// key keeps the idempotency key of a call, whose answer is known.
+func (b *builder) key(c *call) {
+	b.exist()
+	ord := b.thread.applied.ord
+	k := idempotencyKey(ord, c.idem)
+	row := keyRow{first: c.res.First, last: c.res.Last, digest: c.digest, position: b.position, time: b.time}
+	b.set(k, b.log.enc.key(row))
+	b.set(keyTimeKey(b.time, ord, c.idem), b.log.enc.empty())
+	if b.group.keys == nil {
+		b.group.keys = make(map[string]keyRow)
+	}
+	b.group.keys[string(k)] = row
+}
+
+// finish writes what the records have changed beside them. Without records, and
+// if it is not needed, there is no commit.
+func (b *builder) finish() {
+	if b.count == 0 && !b.needed {
+		return
+	}
+	b.exist()
+	l, a := b.log, &b.thread.applied
+	a.updated = b.time
+	for _, i := range b.stored {
+		b.storeRun(i)
+	}
+	if b.row {
+		b.set(threadRowKey(a.ord), l.enc.thread(threadRow{
+			key: b.thread.key, created: a.created, position: a.position,
+			runs: len(a.info), head: a.runOrdinal(a.tracker.Head()), epoch: a.epoch,
+		}))
+	}
+	row := commitRow{ord: a.ord, first: b.first, count: b.count, time: b.time}
+	if b.count == 0 {
+		row.first = 0
+	}
+	b.set(commitKey(b.position), l.enc.commit(row))
+	l.position, l.lastTime = b.position, b.time
+	b.group.last = b.position
+	b.group.commits++
+	b.group.changes = append(b.group.changes, b.change())
+}
+
+func (b *builder) storeRun(i int) {
+	a := &b.thread.applied
+	in := &a.info[i]
+	r := a.tracker.At(i)
+	b.set(runRowKey(a.ord, uint32(i+1)), b.log.enc.runRow(&runRow{
+		run: r, parent: in.parent, started: in.started, ended: in.ended, origin: in.origin,
+		held: in.held, epoch: in.epoch, owner: in.owner, digest: in.digest,
+	}))
+}
+
+// change is what readers will see; the thread is pinned until then.
+func (b *builder) change() change {
+	a := &b.thread.applied
+	b.log.cache.pin(b.thread)
+	ch := change{
+		thread: b.thread, ord: a.ord, created: a.created, updated: a.updated, lastSeq: a.lastSeq,
+		head: int(a.runOrdinal(a.tracker.Head())) - 1, unpin: b.unpin,
+	}
+	slices.Sort(b.touched)
+	for _, i := range b.touched {
+		ch.rows = append(ch.rows, rowChange{index: i, run: a.row(a.tracker.At(i), i)})
+	}
+	return ch
+}

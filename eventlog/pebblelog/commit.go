@@ -1,0 +1,338 @@
+package pebblelog
+
+import (
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/agstore/agstore/eventlog"
+)
+
+// Bounds of the commit path.
+const (
+	groupItems     = 4096    // calls and writers that share one batch
+	groupBytes     = 8 << 20 // after which a batch takes no more of them
+	groupsInFlight = 3       // batches applied and not yet synced
+)
+
+// group is what one Pebble batch writes, and who waits for it. Refusals are
+// answered in the same order as the rest: a writer counts its answers.
+type group struct {
+	batch   *pebble.Batch // nil: nothing is written
+	bytes   int
+	commits int
+	last    uint64 // the watermark once it is durable; 0: unchanged
+	applied time.Time
+	calls   []*call
+	changes []change
+	keys    map[string]keyRow // idempotency keys this group writes
+}
+
+// change is what becomes visible of one thread when a group is durable.
+type change struct {
+	thread  *thread // pinned
+	ord     uint64
+	created int64
+	updated int64
+	lastSeq uint64
+	head    int // index of the run; -1: none
+	rows    []rowChange
+	unpin   int // further pins to give back: those of ended leases
+}
+
+type rowChange struct {
+	index int
+	run   eventlog.Run
+}
+
+// commitLoop is the committer: the one place where anything is written.
+func (l *Log) commitLoop() {
+	defer close(l.inFlight)
+	for {
+		items := l.queue.pop(groupItems)
+		if items == nil {
+			return
+		}
+		l.commit(items)
+	}
+}
+
+// commit makes one or more groups of items.
+func (l *Log) commit(items []work) {
+	g := l.newGroup()
+	for _, item := range items {
+		if item.call != nil {
+			l.one(g, item.call)
+		} else {
+			l.written(g, item.writer)
+		}
+		if g.bytes >= groupBytes {
+			l.send(g)
+			g = l.newGroup()
+		}
+	}
+	l.send(g)
+}
+
+func (l *Log) newGroup() *group { return &group{} }
+
+// send applies a group and hands it to the one who waits for its sync.
+func (l *Log) send(g *group) {
+	l.prune(g)
+	if g.last == 0 {
+		g.batch = nil // only refusals and answers known before
+	}
+	if g.batch != nil {
+		g.applied = time.Now()
+		if err := l.db.ApplyNoSyncWait(g.batch, pebble.Sync); err != nil {
+			// What Pebble has seen of it is not known: it stays unpublished.
+			l.poison(err)
+		} else {
+			l.opts.Listener.CommitApplied(g.last, g.commits, g.bytes)
+		}
+	}
+	l.inFlight <- g
+}
+
+// syncLoop waits for the groups in the order in which they were applied,
+// publishes and answers them.
+func (l *Log) syncLoop() {
+	defer close(l.synced)
+	for g := range l.inFlight {
+		l.settle(g)
+	}
+}
+
+func (l *Log) settle(g *group) {
+	err := l.failure.get()
+	if g.batch != nil {
+		// A failed log may hold a batch that was never applied; nobody waits
+		// for its sync then, nor may it be used again.
+		if err == nil {
+			if err = g.batch.SyncWait(); err != nil {
+				l.poison(err)
+				err = l.failure.get()
+			} else {
+				_ = g.batch.Close() // gives memory back; it cannot fail once synced
+			}
+		}
+	}
+	if err != nil {
+		l.refuse(g, err)
+		return
+	}
+	for i := range g.changes {
+		l.publish(&g.changes[i])
+	}
+	if g.last != 0 {
+		l.opts.Listener.CommitDurable(g.last, time.Since(g.applied))
+		l.mark.advance(g.last)
+	}
+	for _, c := range g.calls {
+		l.answer(c)
+	}
+}
+
+// refuse answers the calls of a group that is not durable. The threads that it
+// changed stay pinned: in Pebble they can be seen as it left them.
+func (l *Log) refuse(g *group, cause error) {
+	for _, c := range g.calls {
+		if c.err == nil {
+			c.res = eventlog.Appended{}
+			c.err = &eventlog.Error{Op: c.op, Key: c.key, Run: c.run, Err: cause, Hint: hintUnknown}
+		}
+		l.answer(c)
+	}
+}
+
+func (l *Log) answer(c *call) {
+	close(c.done)
+	if c.writer != nil {
+		c.writer.answered(c)
+	}
+}
+
+func (l *Log) publish(ch *change) {
+	t := ch.thread
+	t.mu.Lock()
+	p := &t.published
+	p.exists, p.ord, p.created, p.updated, p.lastSeq = true, ch.ord, ch.created, ch.updated, ch.lastSeq
+	for _, r := range ch.rows {
+		if r.index == len(p.runs) {
+			p.runs = append(p.runs, r.run)
+			p.keys = append(p.keys, r.run.Key)
+		} else {
+			p.runs[r.index] = r.run
+		}
+	}
+	if ch.head >= 0 {
+		p.head = p.keys[ch.head]
+	}
+	t.mu.Unlock()
+	for range ch.unpin + 1 {
+		l.cache.release(t)
+	}
+}
+
+// one takes a call that did not come through a writer.
+func (l *Log) one(g *group, c *call) {
+	if !c.take() {
+		return // its caller has gone, and knows that nothing was written
+	}
+	g.calls = append(g.calls, c)
+	if c.err = l.refusal(c); c.err != nil {
+		return
+	}
+	t, err := l.cache.acquire(c.key)
+	defer l.cache.release(t)
+	if err != nil {
+		c.err = c.fail(damage(err))
+		return
+	}
+	switch c.kind {
+	case callAppend:
+		err = l.append(g, t, c)
+	case callBegin:
+		err = l.begin(g, t, c)
+	case callRecover:
+		err = l.recoverThread(g, t)
+	}
+	if err != nil {
+		c.err = c.fail(err)
+	}
+}
+
+// refusal is why nothing can be written at all.
+func (l *Log) refusal(c *call) error {
+	if l.life.closing() {
+		return c.fail(eventlog.ErrClosed)
+	}
+	if err := l.failure.get(); err != nil {
+		return &eventlog.Error{Op: c.op, Key: c.key, Run: c.run, Err: err, Hint: hintPoisoned}
+	}
+	return nil
+}
+
+// written takes what a writer has waiting, as one commit.
+func (l *Log) written(g *group, w *writer) {
+	var b *builder
+	for _, c := range w.drain(l.opts.Limits) {
+		g.calls = append(g.calls, c)
+		if c.err = l.refusal(c); c.err != nil {
+			continue
+		}
+		if b == nil {
+			b = l.build(g, w.thread)
+		}
+		var err error
+		if c.kind == callEnd {
+			err = b.end(c)
+		} else {
+			err = b.write(c)
+		}
+		if err != nil {
+			c.err = c.fail(err)
+		}
+	}
+	if b != nil {
+		b.finish()
+	}
+	if w.more() {
+		l.queue.mu.Lock()
+		l.queue.items = append(l.queue.items, work{writer: w})
+		l.queue.wake()
+		l.queue.mu.Unlock()
+	}
+}
+
+// poison ends all writing. Pebble must not be written to after an error: a
+// flush would end the process (docs/format.md, "After a write error").
+//
+// A log is brought back by opening it again; doing so in place is to be built
+// here.
+func (l *Log) poison(cause error) {
+	if l.failure.set(unavailable(cause)) {
+		l.opts.Listener.WriteFailed(cause)
+	}
+}
+
+func (l *Log) append(g *group, t *thread, c *call) error {
+	a := &t.applied
+	if c.idem != "" {
+		known, err := l.knownKey(g, t, c)
+		if known || err != nil {
+			return err
+		}
+	}
+	if err := expected(a, c); err != nil {
+		return err
+	}
+	if !c.run.IsZero() {
+		if _, ok := a.index[c.run]; !ok {
+			return eventlog.ErrRunNotFound
+		}
+	}
+	if err := l.endedParent(a, c.parent); err != nil {
+		return err
+	}
+	if len(c.events) == 0 && a.exists {
+		c.res = eventlog.Appended{Last: a.lastSeq, Position: l.position}
+		return nil
+	}
+	if err := l.mayAppend(a, c); err != nil {
+		return err
+	}
+	b := l.build(g, t)
+	parent := c.parent
+	for i := range c.events {
+		ev := &c.events[i]
+		claim := claimOf(c, ev, &parent)
+		seq := b.add(ev.raw, &ev.head, claim, c.origin)
+		if i == 0 {
+			c.res.First = seq
+		}
+	}
+	c.res.Last, c.res.Position = b.seq(), b.position
+	if c.idem != "" {
+		b.key(c)
+	}
+	b.needed = true
+	b.finish()
+	return nil
+}
+
+// knownKey answers a call whose key was used before.
+func (l *Log) knownKey(g *group, t *thread, c *call) (bool, error) {
+	if !t.applied.exists {
+		return false, nil
+	}
+	k := idempotencyKey(t.applied.ord, c.idem)
+	row, ok := g.keys[string(k)]
+	if !ok {
+		value, found, err := l.get(k)
+		if err != nil {
+			return false, damage(err)
+		}
+		if !found {
+			return false, nil
+		}
+		if row, err = l.dec.key(value); err != nil {
+			return false, damage(err)
+		}
+	}
+	if row.time+l.opts.KeyAge.Microseconds() < l.clock() {
+		return false, nil
+	}
+	if row.digest != c.digest {
+		return true, &eventlog.KeyConflictError{Key: c.idem, First: row.first, Last: row.last}
+	}
+	c.res = eventlog.Appended{First: row.first, Last: row.last, Position: row.position, Duplicate: true}
+	return true, nil
+}
+
+func expected(a *applied, c *call) error {
+	if want, ok := c.expect.Seq(); ok && want != a.lastSeq {
+		return &eventlog.ConflictError{Expected: want, Actual: a.lastSeq}
+	}
+	return nil
+}

@@ -1,0 +1,207 @@
+package pebblelog
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/agstore/agstore/eventlog"
+)
+
+// Log is a log of threads in one directory. See the package comment.
+type Log struct {
+	dir  string
+	opts Options
+	lock *pebble.Lock
+	db   *pebble.DB
+	meta storeRow
+
+	cache   *cache
+	mark    *watermark
+	life    *life
+	failure failure
+
+	queue    *queue
+	inFlight chan *group
+	synced   chan struct{} // closed when the last group is settled
+
+	// Of the committer.
+	enc      *encoder
+	dec      *decoder
+	position uint64 // of the latest commit
+	lastTime int64
+	nextOrd  uint64
+	pruned   int64 // when old idempotency keys were looked for
+
+	closing  sync.Once
+	closeErr error
+}
+
+var _ eventlog.Log = (*Log)(nil)
+
+// Open opens the log in a directory, which it creates if need be. Runs whose
+// writer died with its process are closed before it returns. One process may
+// hold a directory: the others get [eventlog.ErrLocked] at once.
+func Open(dir string, opts Options) (*Log, error) {
+	l, err := open(dir, opts.withDefaults())
+	if err != nil {
+		if isNoSpace(err) {
+			err = fmt.Errorf("%w: %w", eventlog.ErrNoSpace, err)
+		}
+		return nil, &eventlog.Error{Op: "open the store in " + dir, Err: damage(err)}
+	}
+	return l, nil
+}
+
+func open(dir string, opts Options) (*Log, error) {
+	if opts.FS == vfs.Default {
+		// The engine's lock goes by the path, so there must be one of them.
+		abs, err := filepath.Abs(dir)
+		if err != nil {
+			return nil, err
+		}
+		dir = abs
+	}
+	if err := opts.FS.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	lock, err := acquireLock(dir, opts)
+	if err != nil {
+		return nil, err
+	}
+	engine := engineOptions(opts, lock)
+	db, err := pebble.Open(dir, engine)
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	l := &Log{
+		dir: dir, opts: opts, lock: lock, db: db, life: newLife(),
+		queue: newQueue(), inFlight: make(chan *group, groupsInFlight), synced: make(chan struct{}),
+		enc: newEncoder(), dec: newDecoder(),
+	}
+	l.cache = newCache(l, opts.CacheRuns)
+	if err := l.start(); err != nil {
+		return nil, errors.Join(err, db.Close(), lock.Close())
+	}
+	go l.commitLoop()
+	go l.syncLoop()
+	if err := l.recover(context.Background()); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// start reads what the committer goes on from. What it finds is made durable
+// first: after a kill it may have been read from a file that was never synced.
+func (l *Log) start() error {
+	if l.db.Metrics().WAL.Files > 1 || l.db.Metrics().MemTable.Count > 1 {
+		if err := l.db.Flush(); err != nil {
+			return err
+		}
+	}
+	if err := l.identify(); err != nil {
+		return err
+	}
+	if err := l.last(prefixCommit, func(key, value []byte) error {
+		row, err := l.dec.commit(value)
+		l.position, l.lastTime = commitPosition(key), row.time
+		return err
+	}); err != nil {
+		return err
+	}
+	l.nextOrd = 1
+	if err := l.last(prefixThread, func(key, _ []byte) error {
+		l.nextOrd = commitPosition(key) + 1
+		return nil
+	}); err != nil {
+		return err
+	}
+	l.mark = newWatermark(l.position)
+	return nil
+}
+
+// last visits the last key with a prefix.
+func (l *Log) last(prefix byte, visit func(key, value []byte) error) error {
+	it, err := l.iterate([]byte{prefix})
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	if !it.Last() {
+		return it.Error()
+	}
+	return visit(it.Key(), it.Value())
+}
+
+// identify reads which store this is, or makes it one.
+func (l *Log) identify() error {
+	value, ok, err := l.get(storeKey())
+	if err != nil {
+		return err
+	}
+	if ok {
+		l.meta, err = l.dec.store(value)
+		if err == nil && l.meta.format > FormatVersion {
+			err = &eventlog.VersionError{What: "store", Found: int(l.meta.format), Known: FormatVersion}
+		}
+		return err
+	}
+	var id [16]byte
+	if _, err := rand.Read(id[:]); err != nil {
+		return err
+	}
+	l.meta = storeRow{format: FormatVersion, incarnation: hex.EncodeToString(id[:]), created: l.clock()}
+	b := l.db.NewBatch()
+	if err := b.Set(storeKey(), l.enc.store(l.meta), nil); err != nil {
+		return err
+	}
+	if err := l.db.ApplyNoSyncWait(b, pebble.Sync); err != nil {
+		return err
+	}
+	if err := b.SyncWait(); err != nil {
+		return err
+	}
+	return b.Close()
+}
+
+// Incarnation implements [eventlog.Log].
+func (l *Log) Incarnation() string { return l.meta.incarnation }
+
+// Close implements [eventlog.Log]. Appends that the committer had taken are
+// answered as they turn out, the others with ErrClosed. Runs that still have a
+// writer are closed at the next open, as after a crash.
+func (l *Log) Close() error {
+	l.closing.Do(func() { l.closeErr = l.close() })
+	return l.closeErr
+}
+
+func (l *Log) close() error {
+	l.life.end()
+	l.queue.close()
+	<-l.synced
+	l.mark.close()
+	<-l.life.idle
+	failed := l.failure.get() != nil
+	var err error
+	if !failed {
+		// So that the next open has nothing to replay. After a write error
+		// Pebble must not be asked to flush.
+		err = l.db.Flush()
+	}
+	if e := l.db.Close(); !failed {
+		// A log that has failed has said why.
+		err = errors.Join(err, e)
+	}
+	err = errors.Join(err, l.lock.Close())
+	if err != nil {
+		return &eventlog.Error{Op: "close the store in " + l.dir, Err: err}
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+package pebblelog
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/agstore/agstore/agui"
+	"github.com/agstore/agstore/eventlog"
+)
+
+// Options say how a log is opened. The zero value is a good choice.
+type Options struct {
+	// FS is the file system; nil is the disk.
+	FS vfs.FS
+	// Limits beyond which appends are refused; zero fields have their defaults.
+	Limits eventlog.Limits
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+	// Owner names this process in leases; empty is host/pid.
+	Owner string
+	// ImplicitLease is how long a run written by raw appends counts as owned
+	// after its latest one; 0 is 10 minutes.
+	ImplicitLease time.Duration
+	// KeyAge is how long idempotency keys are kept; 0 is 7 days.
+	KeyAge time.Duration
+	// CacheBytes is for blocks of the engine's files; 0 is 32 MiB.
+	CacheBytes int64
+	// CacheRuns bounds the threads whose state is kept in memory: the sum of
+	// their runs, each thread counting 16 more. 0 is 200,000. Threads that are
+	// being written are kept beyond it.
+	CacheRuns int
+	// QueueBytes bounds what one writer may have under way before Enqueue
+	// waits; 0 is 8 MiB.
+	QueueBytes int
+	// Listener hears of what happens inside.
+	Listener Listener
+}
+
+// Listener hears of what happens inside a log. Any field may be nil. The
+// functions are called from the log's own goroutines: they must return soon
+// and must not call the log.
+type Listener struct {
+	// CommitApplied: a group of commits, up to and with this position, was
+	// handed to the engine and is not yet durable.
+	CommitApplied func(position uint64, commits, bytes int)
+	// CommitDurable: the group is durable; took is the time from applied.
+	CommitDurable func(position uint64, took time.Duration)
+	// RunRecovered: a run whose writer died with its process was closed.
+	RunRecovered func(thread eventlog.ThreadKey, run agui.RunKey)
+	// WriteFailed: the log takes no more writes.
+	WriteFailed func(err error)
+	// EngineError: the engine reports a fault that fails no call by itself.
+	EngineError func(err error)
+}
+
+func (o Options) withDefaults() Options {
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	o.Limits = o.Limits.WithDefaults()
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Owner == "" {
+		host, pid := self()
+		o.Owner = fmt.Sprintf("%s/%d", host, pid)
+	}
+	if o.ImplicitLease == 0 {
+		o.ImplicitLease = 10 * time.Minute
+	}
+	if o.KeyAge == 0 {
+		o.KeyAge = 7 * 24 * time.Hour
+	}
+	if o.CacheBytes == 0 {
+		o.CacheBytes = 32 << 20
+	}
+	if o.CacheRuns == 0 {
+		o.CacheRuns = 200_000
+	}
+	if o.QueueBytes == 0 {
+		o.QueueBytes = 8 << 20
+	}
+	l := &o.Listener
+	if l.CommitApplied == nil {
+		l.CommitApplied = func(uint64, int, int) {}
+	}
+	if l.CommitDurable == nil {
+		l.CommitDurable = func(uint64, time.Duration) {}
+	}
+	if l.RunRecovered == nil {
+		l.RunRecovered = func(eventlog.ThreadKey, agui.RunKey) {}
+	}
+	if l.WriteFailed == nil {
+		l.WriteFailed = func(error) {}
+	}
+	if l.EngineError == nil {
+		l.EngineError = func(error) {}
+	}
+	return o
+}
+
+func self() (host string, pid int) {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return host, os.Getpid()
+}
+
+// memTableBytes is large enough that one is not filled while the batches under
+// way at a write error are still coming in.
+const memTableBytes = 16 << 20
+
+func engineOptions(o Options, lock *pebble.Lock) *pebble.Options {
+	p := &pebble.Options{
+		FS:                 o.FS,
+		Lock:               lock,
+		CacheSize:          o.CacheBytes,
+		MemTableSize:       memTableBytes,
+		FormatMajorVersion: pebble.FormatTableFormatV6,
+		Logger:             engineLogger{o.Listener},
+	}
+	p.EventListener = &pebble.EventListener{
+		BackgroundError: func(err error) { o.Listener.EngineError(err) },
+		DataCorruption: func(info pebble.DataCorruptionInfo) {
+			o.Listener.EngineError(fmt.Errorf("%w: %s", eventlog.ErrCorrupt, info.String()))
+		},
+	}
+	p.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionBalanced })
+	return p
+}
+
+// engineLogger takes what Pebble logs. It never ends the process: Pebble's own
+// logger would, on a full disk.
+type engineLogger struct{ listener Listener }
+
+func (engineLogger) Infof(string, ...any) {}
+
+func (l engineLogger) Errorf(format string, args ...any) {
+	l.listener.EngineError(fmt.Errorf("pebble: "+format, args...))
+}
+
+func (l engineLogger) Fatalf(format string, args ...any) {
+	l.listener.EngineError(fmt.Errorf("pebble, fatal: "+format, args...))
+}

@@ -1,0 +1,265 @@
+package pebblelog
+
+import (
+	"context"
+
+	"github.com/agstore/agstore/agui"
+	"github.com/agstore/agstore/eventlog"
+)
+
+// Append implements [eventlog.Log].
+func (l *Log) Append(ctx context.Context, key eventlog.ThreadKey, batch eventlog.Batch) (eventlog.Appended, error) {
+	const op = "append"
+	if err := l.checkKey(op, key); err != nil {
+		return eventlog.Appended{}, err
+	}
+	refuse := func(err error, hint string) (eventlog.Appended, error) {
+		return eventlog.Appended{}, &eventlog.Error{Op: op, Key: key, Run: batch.Run, Err: err, Hint: hint}
+	}
+	if batch.Origin != eventlog.OriginAppend && batch.Origin != eventlog.OriginImport {
+		return refuse(eventlog.ErrInvalid, "the origin of a batch is append or import")
+	}
+	if n, limit := len(batch.Key), l.opts.Limits.KeyBytes; n > limit {
+		return refuse(&eventlog.TooLargeError{What: "idempotency key", Size: n, Limit: limit}, "")
+	}
+	events, size, err := l.check(op, key, batch.Events)
+	if err != nil {
+		return eventlog.Appended{}, err
+	}
+	c := newCall(callAppend, op, key)
+	c.events, c.bytes, c.origin = events, size, batch.Origin
+	c.run, c.expect, c.idem = batch.Run, batch.Expect, batch.Key
+	if batch.Parent != nil {
+		parent := *batch.Parent
+		c.parent = &parent
+	}
+	if c.idem != "" {
+		c.digest = digestOf(events)
+	}
+	if err := ctx.Err(); err != nil {
+		return refuse(ctx.Err(), "nothing was written")
+	}
+	if !l.queue.push(work{call: c}) {
+		return refuse(eventlog.ErrClosed, "nothing was written")
+	}
+	return c.wait(ctx)
+}
+
+// BeginRun implements [eventlog.Log]. Once the start is on its way to the disk
+// the context no longer ends the call: nobody would hold the run.
+func (l *Log) BeginRun(ctx context.Context, key eventlog.ThreadKey, start eventlog.RunStart) (eventlog.Writer, error) {
+	const op = "begin run"
+	if err := l.checkKey(op, key); err != nil {
+		return nil, err
+	}
+	events, size, err := l.check(op, key, [][]byte{start.Started})
+	if err != nil {
+		return nil, err
+	}
+	head := &events[0].head
+	if head.Type != agui.TypeRunStarted || head.RunID == nil {
+		return nil, &eventlog.Error{Op: op, Key: key, Err: eventlog.ErrInvalid, Hint: "a run begins with a RUN_STARTED that has a runId"}
+	}
+	c := newCall(callBegin, op, key)
+	c.events, c.bytes, c.origin = events, size, eventlog.OriginStore
+	c.expect, c.digest = start.Expect, start.InputDigest
+	if start.Parent != nil {
+		parent := *start.Parent
+		c.parent = &parent
+	}
+	if ctx.Err() != nil {
+		return nil, &eventlog.Error{Op: op, Key: key, Err: ctx.Err(), Hint: "nothing was written"}
+	}
+	if !l.queue.push(work{call: c}) {
+		return nil, c.fail(eventlog.ErrClosed)
+	}
+	select {
+	case <-c.done:
+	case <-ctx.Done():
+		if c.withdraw() {
+			return nil, &eventlog.Error{Op: op, Key: key, Err: ctx.Err(), Hint: "nothing was written"}
+		}
+		<-c.done
+	}
+	if c.err != nil {
+		return nil, c.err
+	}
+	return c.writer, nil
+}
+
+// endedParent checks a parent that a caller names.
+func (l *Log) endedParent(a *applied, parent *agui.RunKey) error {
+	if parent == nil || parent.IsZero() {
+		return nil
+	}
+	i, ok := a.index[*parent]
+	if !ok {
+		return eventlog.ErrRunNotFound
+	}
+	if a.tracker.At(i).Running() {
+		return a.active(*parent)
+	}
+	return nil
+}
+
+func (a *applied) active(k agui.RunKey) error {
+	return &eventlog.RunActiveError{Run: k, Owner: a.info[a.index[k]].owner}
+}
+
+// claimOf is the claim of a raw event. The parent is that of the first start of
+// the batch, and used up by it.
+func claimOf(c *call, ev *event, parent **agui.RunKey) agui.Claim {
+	claim := agui.Claim{Run: c.run}
+	if ev.head.Type == agui.TypeRunStarted {
+		claim.Parent, *parent = *parent, nil
+	}
+	return claim
+}
+
+// mayAppend refuses a raw batch that would write into a run that a writer holds,
+// begin a run behind it, or open too many runs. Where that cannot happen it
+// costs nothing; else it tries the batch on a copy.
+func (l *Log) mayAppend(a *applied, c *call) error {
+	open, starts := len(a.tracker.OpenRuns()), 0
+	for i := range c.events {
+		if c.events[i].head.Type == agui.TypeRunStarted {
+			starts++
+		}
+	}
+	limit := l.opts.Limits.OpenRuns
+	if a.held == 0 && (starts == 0 || open+starts <= limit) {
+		return nil
+	}
+	trial := a.tracker.Clone()
+	held := func(k agui.RunKey) bool {
+		i, ok := a.index[k]
+		return ok && a.info[i].held
+	}
+	parent := c.parent
+	for i := range c.events {
+		ev := &c.events[i]
+		claim := claimOf(c, ev, &parent)
+		names := ev.head.Type == agui.TypeRunStarted && trial.Names(&ev.head, claim)
+		got := trial.Assign(&ev.head, a.lastSeq+1+uint64(i), claim)
+		if held(got.Run) {
+			return a.active(got.Run)
+		}
+		if !got.Started {
+			continue
+		}
+		if r, _ := trial.Run(got.Run); !names && held(r.Parent) {
+			return a.active(r.Parent)
+		}
+		if n := len(trial.OpenRuns()); n > limit {
+			return &eventlog.TooLargeError{What: "open runs", Size: n, Limit: limit}
+		}
+	}
+	return nil
+}
+
+// begin starts a run under a lease.
+func (l *Log) begin(g *group, t *thread, c *call) error {
+	a := &t.applied
+	if err := expected(a, c); err != nil {
+		return err
+	}
+	if err := l.endedParent(a, c.parent); err != nil {
+		return err
+	}
+	ev := &c.events[0]
+	claim := agui.Claim{Parent: c.parent}
+	var abandoned []agui.RunKey
+	if !a.tracker.Names(&ev.head, claim) {
+		var err error
+		if abandoned, err = l.takeOver(a); err != nil {
+			return err
+		}
+	}
+	if r, ok := a.tracker.Latest(string(ev.head.RunID)); ok && r.Running() && !contains(abandoned, r.Key) {
+		return a.active(r.Key)
+	}
+	if n := len(a.tracker.OpenRuns()) - len(abandoned) + 1; n > l.opts.Limits.OpenRuns {
+		return &eventlog.TooLargeError{What: "open runs", Size: n, Limit: l.opts.Limits.OpenRuns}
+	}
+	b := l.build(g, t)
+	for _, k := range abandoned {
+		b.close(k, agui.CodeAbandoned, "nobody has written this run since its last event")
+	}
+	seq := b.add(ev.raw, &ev.head, claim, eventlog.OriginStore)
+	i := len(a.info) - 1
+	epoch := b.hold(i, l.opts.Owner, c.digest)
+	l.cache.pin(t) // until the lease ends
+	b.finish()
+	c.run = a.tracker.At(i).Key
+	c.res = eventlog.Appended{First: seq, Last: seq, Position: b.position}
+	c.writer = newWriter(l, t, i, eventlog.Lease{Thread: t.key, Run: c.run, Epoch: epoch, Owner: l.opts.Owner}, seq)
+	return nil
+}
+
+// takeOver lists the running runs of the head's lineage, to be closed; it
+// refuses if one of them is somebody's.
+func (l *Log) takeOver(a *applied) ([]agui.RunKey, error) {
+	if len(a.tracker.OpenRuns()) == 0 {
+		return nil, nil
+	}
+	var out []agui.RunKey
+	now := l.clock()
+	for _, s := range agui.Lineage(a.tracker.Runs(), a.tracker.Head()) {
+		if !a.tracker.At(a.index[s.Run]).Running() {
+			continue
+		}
+		if a.owned(s.Run, now, l.opts.ImplicitLease) {
+			return nil, a.active(s.Run)
+		}
+		out = append(out, s.Run)
+	}
+	return out, nil
+}
+
+func contains(keys []agui.RunKey, k agui.RunKey) bool {
+	for _, have := range keys {
+		if have == k {
+			return true
+		}
+	}
+	return false
+}
+
+// write adds the events of one call of a writer.
+func (b *builder) write(c *call) error {
+	w := c.writer
+	a := &b.thread.applied
+	if err := w.fenced(a); err != nil {
+		return err
+	}
+	for i := range c.events[:len(c.events)-1] {
+		if h := &c.events[i].head; h.Type.Terminal() {
+			return w.ended(agui.EndStatus(h))
+		}
+	}
+	for i := range c.events {
+		ev := &c.events[i]
+		seq := b.add(ev.raw, &ev.head, agui.Claim{Run: w.lease.Run, Leased: true}, eventlog.OriginAgent)
+		if i == 0 {
+			c.res.First = seq
+		}
+	}
+	c.res.Last, c.res.Position = b.seq(), b.position
+	return nil
+}
+
+// end gives a lease back.
+func (b *builder) end(c *call) error {
+	w := c.writer
+	a := &b.thread.applied
+	if err := w.fenced(a); err != nil {
+		if a.info[w.index].epoch == w.lease.Epoch {
+			return nil // the run has ended by itself
+		}
+		return err
+	}
+	first := a.lastSeq + 1
+	b.close(w.lease.Run, c.code, c.message)
+	c.res = eventlog.Appended{First: first, Last: b.seq(), Position: b.position}
+	return nil
+}

@@ -1,0 +1,258 @@
+package pebblelog
+
+import (
+	"context"
+	"sync"
+
+	"github.com/agstore/agstore/agui"
+	"github.com/agstore/agstore/eventlog"
+)
+
+// writer writes one run. Its calls stand in a queue of its own, in order; the
+// committer takes all of them as one commit.
+type writer struct {
+	log    *Log
+	thread *thread // pinned by the lease
+	index  int     // of the run
+	lease  eventlog.Lease
+	first  uint64
+
+	mu       sync.Mutex
+	waiting  []*call
+	queued   bool // it stands in the committer's queue
+	bytes    int  // of calls without an answer
+	accepted uint64
+	replied  uint64
+	last     uint64 // durable
+	terminal *call  // accepted, with the run's terminal event or its end
+	status   agui.RunStatus
+	err      error         // of a call whose caller did not wait
+	changed  chan struct{} // closed at the next answer
+}
+
+func newWriter(l *Log, t *thread, index int, lease eventlog.Lease, first uint64) *writer {
+	return &writer{log: l, thread: t, index: index, lease: lease, first: first, last: first, changed: make(chan struct{})}
+}
+
+// Lease implements [eventlog.Writer].
+func (w *writer) Lease() eventlog.Lease { return w.lease }
+
+// First implements [eventlog.Writer].
+func (w *writer) First() uint64 { return w.first }
+
+// Append implements [eventlog.Writer].
+func (w *writer) Append(ctx context.Context, events ...[]byte) (eventlog.Appended, error) {
+	c, err := w.submit(ctx, "append", events)
+	if c == nil {
+		return eventlog.Appended{}, err
+	}
+	done, err := c.wait(ctx)
+	if err != nil && c.state.Load() == callWithdrawn {
+		w.forget(c)
+	}
+	return done, err
+}
+
+// Enqueue implements [eventlog.Writer].
+func (w *writer) Enqueue(ctx context.Context, events ...[]byte) error {
+	_, err := w.submit(ctx, "enqueue", events)
+	return err
+}
+
+// submit puts events into the writer's queue. No events: no call and no error,
+// unless the writer can write no more.
+func (w *writer) submit(ctx context.Context, op string, events [][]byte) (*call, error) {
+	checked, size, err := w.log.check(op, w.lease.Thread, events)
+	if err != nil {
+		return nil, err
+	}
+	c := newCall(callWrite, op, w.lease.Thread)
+	c.events, c.bytes, c.run, c.writer = checked, size, w.lease.Run, w
+	for i := range checked {
+		if h := &checked[i].head; h.Type.Terminal() && i+1 < len(checked) {
+			return nil, c.fail(w.ended(agui.EndStatus(h)))
+		}
+	}
+	if err := w.accept(ctx, c); err != nil {
+		return nil, err
+	}
+	if len(checked) == 0 {
+		return nil, nil
+	}
+	return c, nil
+}
+
+// accept waits for room and puts a call into the queue.
+func (w *writer) accept(ctx context.Context, c *call) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for {
+		if ctx.Err() != nil {
+			return &eventlog.Error{Op: c.op, Key: c.key, Run: c.run, Err: ctx.Err(), Hint: "nothing was written"}
+		}
+		if c.kind == callWrite && w.err != nil {
+			return w.err
+		}
+		if c.kind == callWrite && w.terminal != nil {
+			return c.fail(w.ended(w.status))
+		}
+		if w.bytes == 0 || w.bytes+c.cost() <= w.log.opts.QueueBytes {
+			break
+		}
+		w.waitLocked(ctx)
+	}
+	if c.kind == callWrite && len(c.events) == 0 {
+		return nil
+	}
+	if !w.queued && !w.log.queue.push(work{writer: w}) {
+		return c.fail(eventlog.ErrClosed)
+	}
+	w.queued = true
+	w.waiting = append(w.waiting, c)
+	w.accepted++
+	w.bytes += c.cost()
+	w.note(c)
+	return nil
+}
+
+// cost is what a call counts against the writer's bound: its bytes and what its
+// events need beside them.
+func (c *call) cost() int { return c.bytes + 512*(len(c.events)+1) }
+
+// note remembers that the run will have ended.
+func (w *writer) note(c *call) {
+	if w.terminal != nil {
+		return
+	}
+	if c.kind == callEnd {
+		w.terminal, w.status = c, agui.RunFailed
+		if c.code == agui.CodeAbandoned {
+			w.status = agui.RunAbandoned
+		}
+		return
+	}
+	if h := &c.events[len(c.events)-1].head; h.Type.Terminal() {
+		w.terminal, w.status = c, agui.EndStatus(h)
+	}
+}
+
+// forget takes back what a withdrawn call would have done.
+func (w *writer) forget(c *call) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.terminal == c {
+		w.terminal = nil
+	}
+}
+
+// waitLocked waits for the next answer.
+func (w *writer) waitLocked(ctx context.Context) {
+	changed := w.changed
+	w.mu.Unlock()
+	select {
+	case <-changed:
+	case <-ctx.Done():
+	}
+	w.mu.Lock()
+}
+
+// drain gives the committer the calls for one commit.
+func (w *writer) drain(limits eventlog.Limits) []*call {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	events, size, n := 0, 0, 0
+	var out []*call
+	for _, c := range w.waiting {
+		if n > 0 && (events+len(c.events) > limits.BatchEvents || size+c.bytes > min(limits.BatchBytes, groupBytes)) {
+			break
+		}
+		n++
+		if !c.take() {
+			w.settleLocked(c)
+			continue
+		}
+		events += len(c.events)
+		size += c.bytes
+		out = append(out, c)
+	}
+	w.waiting = w.waiting[n:]
+	if len(w.waiting) == 0 {
+		w.waiting = nil
+		w.queued = false
+	}
+	return out
+}
+
+// more reports whether the writer must stand in the queue again.
+func (w *writer) more() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.waiting) > 0 && w.queued
+}
+
+// answered takes note of the answer to a call.
+func (w *writer) answered(c *call) {
+	if c.kind == callBegin {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if c.err == nil {
+		w.last = max(w.last, c.res.Last)
+	} else if w.err == nil {
+		w.err = c.err
+	}
+	w.settleLocked(c)
+}
+
+func (w *writer) settleLocked(c *call) {
+	w.replied++
+	w.bytes -= c.cost()
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+// Sync implements [eventlog.Writer].
+func (w *writer) Sync(ctx context.Context) (uint64, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for target := w.accepted; w.replied < target; {
+		if ctx.Err() != nil {
+			return w.last, &eventlog.Error{Op: "sync", Key: w.lease.Thread, Run: w.lease.Run, Err: ctx.Err(), Hint: hintUnknown}
+		}
+		w.waitLocked(ctx)
+	}
+	return w.last, w.err
+}
+
+// End implements [eventlog.Writer].
+func (w *writer) End(ctx context.Context, code, message string) error {
+	c := newCall(callEnd, "end", w.lease.Thread)
+	c.run, c.writer, c.code, c.message = w.lease.Run, w, code, message
+	if err := w.accept(ctx, c); err != nil {
+		return err
+	}
+	_, err := c.wait(ctx)
+	if err != nil && c.state.Load() == callWithdrawn {
+		w.forget(c)
+	}
+	return err
+}
+
+// fenced is why the writer may not write, as the committer sees it.
+func (w *writer) fenced(a *applied) error {
+	in := &a.info[w.index]
+	if in.held && in.epoch == w.lease.Epoch {
+		return nil
+	}
+	e := &eventlog.FencedError{Run: w.lease.Run, Epoch: w.lease.Epoch, Status: a.tracker.At(w.index).Status}
+	if in.held {
+		e.Current, e.Owner = in.epoch, in.owner
+	}
+	return e
+}
+
+// ended is the refusal of what comes behind the run's end.
+func (w *writer) ended(status agui.RunStatus) error {
+	return &eventlog.FencedError{Run: w.lease.Run, Epoch: w.lease.Epoch, Status: status}
+}
