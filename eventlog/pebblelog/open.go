@@ -68,6 +68,8 @@ func open(dir string, opts Options) (*Log, error) {
 			return nil, err
 		}
 		dir = abs
+	} else if dir == "" {
+		dir = "store"
 	}
 	if err := opts.FS.MkdirAll(dir, 0o700); err != nil {
 		return nil, err

@@ -16,6 +16,9 @@ import (
 type Options struct {
 	// FS is the file system; nil is the disk.
 	FS vfs.FS
+	// InMemory keeps all in memory until Close, for tests. The directory given
+	// to Open need not be a path. It is the same as a new memory FS.
+	InMemory bool
 	// Limits beyond which appends are refused; zero fields have their defaults.
 	Limits eventlog.Limits
 	// Now is the clock; nil is time.Now.
@@ -58,6 +61,9 @@ type Listener struct {
 }
 
 func (o Options) withDefaults() Options {
+	if o.FS == nil && o.InMemory {
+		o.FS = vfs.NewMem()
+	}
 	if o.FS == nil {
 		o.FS = vfs.Default
 	}
