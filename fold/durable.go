@@ -15,7 +15,8 @@ type durable struct {
 	decoder agui.Decoder
 	limits  Limits
 	seq     uint64
-	raw     []byte // the current record's event
+	raw     []byte     // the current record's event
+	current agui.Event // the same decoded: its memory is used again
 
 	transcript transcript
 	state      *jsonvalue.Document
@@ -79,26 +80,26 @@ func (d *durable) diagnoseAt(seq uint64, rule string, members ...any) {
 func (d *durable) apply(r Record) {
 	d.seq, d.raw = r.Seq, r.Raw
 	defer func() { d.raw = nil }()
-	var e agui.Event
+	e := &d.current
 	if len(r.Raw) > d.limits.EventBytes {
 		d.diagnose("over_limit", "bytes", len(r.Raw), "limit", d.limits.EventBytes)
 		var h agui.Header
 		if agui.ReadHeader(r.Raw, &h) == nil && isFrame(h.Type) {
-			e.Type = h.Type
-			d.event(r, &e)
+			*e = agui.Event{Type: h.Type}
+			d.event(r, e)
 		}
 		return
 	}
-	if err := d.decoder.Decode(r.Raw, &e); err != nil && !d.malformed(r, &e, err) {
+	if err := d.decoder.Decode(r.Raw, e); err != nil && !d.malformed(e, err) {
 		return
 	}
-	d.report(&e)
-	d.event(r, &e)
+	d.report(e)
+	d.event(r, e)
 }
 
 // malformed reports an event that could not be decoded, and whether it counts
 // all the same: the frame of a run must not be lost (R4).
-func (d *durable) malformed(r Record, e *agui.Event, err error) bool {
+func (d *durable) malformed(e *agui.Event, err error) bool {
 	shape, ok := errors.AsType[*agui.MalformedError](err)
 	if !ok {
 		d.diagnose("invalid_line", "reason", err.Error())
