@@ -60,10 +60,10 @@ func (d *durable) diagnoseAt(seq uint64, rule string, members ...any) {
 		var v agui.Value
 		switch m := members[i+1].(type) {
 		case string:
-			v = jsonvalue.NewString(m)
+			v = jsonvalue.NewString(strings.Clone(m))
 		case agui.Opt[string]:
 			if m.Set {
-				v = jsonvalue.NewString(m.V)
+				v = jsonvalue.NewString(strings.Clone(m.V))
 			}
 		case int:
 			v = jsonvalue.NewInt(int64(m))
@@ -94,6 +94,7 @@ func (d *durable) apply(r Record) {
 		return
 	}
 	d.report(e)
+	slim(e)
 	d.event(r, e)
 }
 
@@ -256,7 +257,7 @@ func (d *durable) inRun(r *run, e *agui.Event) {
 }
 
 func (d *durable) keepCustom(run agui.RunKey, open *agui.Opt[string], e *agui.Event) {
-	c := Custom{Type: e.Type, Name: e.Name.V, Value: e.Value, Event: e.Event, Source: e.Source, Run: run, Seq: d.seq}
+	c := Custom{Type: e.Type, Name: strings.Clone(e.Name.V), Value: e.Value, Event: e.Event, Source: kept(e.Source), Run: run, Seq: d.seq}
 	if open != nil {
 		c.OpenMessage = *open
 	}

@@ -204,7 +204,7 @@ func (d *durable) ownerFor(callID string, e *agui.Event) *message {
 
 func (d *durable) newOwner(id string, e *agui.Event) *message {
 	m := d.create(kindText, id, agui.RoleAssistant)
-	m.tag = e.SubagentRunID
+	m.tag = kept(e.SubagentRunID)
 	d.transcript.append(m)
 	return m
 }
@@ -260,7 +260,7 @@ func (d *durable) result(r *run, e *agui.Event) {
 		d.diagnose("result_replaced", "messageId", m.id)
 		m.content, m.shown = contentOf(e.Content), nil
 		if e.SubagentRunID.Set {
-			m.tag = e.SubagentRunID
+			m.tag = kept(e.SubagentRunID)
 		}
 		d.describe(m, e)
 		if m.answers == nil && target != nil {
@@ -283,7 +283,7 @@ func (d *durable) newResult(e *agui.Event) *message {
 		d.diagnose("id_renamed", "messageId", e.MessageID, "as", id)
 	}
 	m := d.create(kindTool, id, agui.RoleTool)
-	m.toolCallID, m.tag, m.content = agui.Some(callID), e.SubagentRunID, contentOf(e.Content)
+	m.toolCallID, m.tag, m.content = agui.Some(callID), kept(e.SubagentRunID), contentOf(e.Content)
 	d.describe(m, e)
 	d.placeResult(m)
 	t.results[resultKey{strings.Clone(e.MessageID.V), callID}] = m

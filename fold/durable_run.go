@@ -3,6 +3,7 @@ package fold
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/agstore/agstore/agui"
 	"github.com/agstore/agstore/internal/jsonvalue"
@@ -73,7 +74,7 @@ func (d *durable) startRun(rec Record, e *agui.Event) {
 			other.overtaken = d.seq
 		}
 	}
-	r := &run{Run: Run{Key: rec.Run, FirstSeq: d.seq}, thread: e.ThreadID}
+	r := &run{Run: Run{Key: rec.Run, FirstSeq: d.seq}, thread: kept(e.ThreadID)}
 	d.runs, d.running = append(d.runs, r), append(d.running, r)
 	d.byKey[r.Key] = r
 	d.legacy = nil
@@ -172,7 +173,7 @@ func (d *durable) endRun(r *run, rec Record, e *agui.Event) {
 		known = known && n.Path != "/outcome"
 	}
 	if cut {
-		r.Error, r.Code = e.Message, e.Code
+		r.Error, r.Code = kept(e.Message), kept(e.Code)
 	} else {
 		r.Result = e.Result
 		if e.Outcome != nil {
@@ -243,7 +244,7 @@ func (d *durable) closeAll(r *run) {
 }
 
 func (d *durable) startStep(r *run, e *agui.Event) {
-	key := stepKey{e.SubagentRunID, e.StepName.V}
+	key := stepKey{kept(e.SubagentRunID), strings.Clone(e.StepName.V)}
 	if r.steps[key] != nil {
 		d.diagnose("duplicate_start", "stepName", e.StepName, "subagentRunId", e.SubagentRunID)
 		return
@@ -268,15 +269,15 @@ func (d *durable) finishStep(r *run, e *agui.Event) {
 }
 
 func (d *durable) startSubagent(r *run, e *agui.Event) {
-	id := e.SubagentRunID.V
+	id := strings.Clone(e.SubagentRunID.V)
 	if r.subagents[id] != nil {
 		d.diagnose("duplicate_start", "subagentRunId", id)
 		return
 	}
 	s := &Subagent{
-		Run: r.Key, SubagentRunID: id, Name: e.Name.V, Description: e.Description,
-		ParentSubagentRunID: e.ParentSubagentRunID, ParentToolCallID: e.ParentToolCallID,
-		ParentMessageID: e.ParentMessageID, Status: ActivityRunning, Seq: d.seq,
+		Run: r.Key, SubagentRunID: id, Name: strings.Clone(e.Name.V), Description: kept(e.Description),
+		ParentSubagentRunID: kept(e.ParentSubagentRunID), ParentToolCallID: kept(e.ParentToolCallID),
+		ParentMessageID: kept(e.ParentMessageID), Status: ActivityRunning, Seq: d.seq,
 	}
 	if r.subagents == nil {
 		r.subagents = make(map[string]*Subagent)
@@ -294,7 +295,7 @@ func (d *durable) finishSubagent(r *run, e *agui.Event) {
 	s.EndSeq, s.Status = d.seq, ActivitySuccess
 	switch {
 	case e.Type == agui.TypeSubagentError:
-		s.Status, s.Error, s.Code = ActivityFailed, e.Message, e.Code
+		s.Status, s.Error, s.Code = ActivityFailed, kept(e.Message), kept(e.Code)
 	case e.Outcome != nil && e.Outcome.Type == agui.OutcomeSuspended:
 		s.Status, s.InterruptIDs = ActivitySuspended, e.Outcome.InterruptIDs
 	}
@@ -311,6 +312,7 @@ func (d *durable) addUsage(entries []agui.Usage) {
 			}
 		}
 		if total == nil {
+			e.Provider, e.Model = kept(e.Provider), kept(e.Model)
 			d.usage = append(d.usage, e)
 			continue
 		}

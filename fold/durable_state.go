@@ -55,7 +55,7 @@ func (d *durable) setActivity(e *agui.Event) {
 		return
 	}
 	m.content = content{kind: agui.ObjectContent, object: next}
-	m.activity, m.tag, m.shown = e.ActivityType, e.SubagentRunID, nil
+	m.activity, m.tag, m.shown = kept(e.ActivityType), kept(e.SubagentRunID), nil
 	d.describe(m, e)
 }
 
@@ -74,5 +74,5 @@ func (d *durable) patchActivity(e *agui.Event) {
 		d.failedPatch(e, err)
 		return
 	}
-	m.activity, m.shown = e.ActivityType, nil
+	m.activity, m.shown = kept(e.ActivityType), nil
 }

@@ -1,6 +1,8 @@
 package fold
 
 import (
+	"strings"
+
 	"github.com/agstore/agstore/agui"
 )
 
@@ -21,11 +23,11 @@ func (d *durable) startText(r *run, k kind, e *agui.Event) {
 	case m == nil:
 		role := agui.RoleReasoning
 		if k == kindText {
-			role = agui.Role(e.Role.Or(string(agui.RoleAssistant)))
+			role = agui.Role(strings.Clone(e.Role.Or(string(agui.RoleAssistant))))
 		}
 		m = d.create(k, e.MessageID.V, role)
 		m.content = contentOf(agui.TextOf(""))
-		m.name, m.tag = e.Name, e.SubagentRunID
+		m.name, m.tag = kept(e.Name), kept(e.SubagentRunID)
 		d.transcript.append(m)
 	case m.open != nil:
 		d.diagnose("duplicate_start", "messageId", m.id)
@@ -87,20 +89,21 @@ func (d *durable) encrypted(r *run, e *agui.Event) {
 	t := &d.transcript
 	if e.Subtype.V == "tool-call" {
 		if c := d.transcript.newest(e.EntityID.V); c != nil {
-			c.encrypted = e.EncryptedValue
+			c.encrypted = kept(e.EncryptedValue)
 			c.changed()
 			return
 		}
 	} else {
 		for _, k := range [...]kind{kindReasoning, kindText, kindTool} {
 			if m := t.find(k, e.EntityID.V); m != nil {
-				m.encrypted, m.shown = e.EncryptedValue, nil
+				m.encrypted, m.shown = kept(e.EncryptedValue), nil
 				return
 			}
 		}
 	}
 	o := OpaqueReasoning{
-		ID: e.EntityID.V, Subtype: e.Subtype.V, Value: e.EncryptedValue.V, Run: r.Key, Seq: d.seq,
+		ID: strings.Clone(e.EntityID.V), Subtype: strings.Clone(e.Subtype.V), Value: strings.Clone(e.EncryptedValue.V),
+		Run: r.Key, Seq: d.seq,
 	}
 	if t.last != nil {
 		o.After = agui.Some(t.last.id)

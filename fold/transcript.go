@@ -1,7 +1,6 @@
 package fold
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -309,38 +308,6 @@ func merge(into **jsonvalue.Document, metadata agui.Value) {
 		*into = new(jsonvalue.Document)
 	}
 	(*into).Merge(metadata)
-}
-
-// detached is m without a hold on the event it came with.
-func detached(m *agui.Message) *agui.Message {
-	out := *m
-	out.ID, out.Role = strings.Clone(m.ID), agui.Role(strings.Clone(string(m.Role)))
-	for _, s := range [...]*agui.Opt[string]{
-		&out.Name, &out.ToolCallID, &out.Error, &out.ActivityType, &out.EncryptedValue, &out.SubagentRunID,
-	} {
-		s.V = strings.Clone(s.V)
-	}
-	out.Metadata = m.Metadata.Detach()
-	out.Content.Object = m.Content.Object.Detach()
-	out.Content.Parts = slices.Clone(m.Content.Parts)
-	for i := range out.Content.Parts {
-		p := &out.Content.Parts[i]
-		p.Type, p.Metadata = strings.Clone(p.Type), p.Metadata.Detach()
-		p.Text.V, p.ID.V = strings.Clone(p.Text.V), strings.Clone(p.ID.V)
-		if p.Source != nil {
-			s := *p.Source
-			s.Type, s.Value = strings.Clone(s.Type), strings.Clone(s.Value)
-			s.MimeType.V, s.Provider.V = strings.Clone(s.MimeType.V), strings.Clone(s.Provider.V)
-			p.Source = &s
-		}
-	}
-	out.ToolCalls = slices.Clone(m.ToolCalls)
-	for i := range out.ToolCalls {
-		c := &out.ToolCalls[i]
-		c.ID, c.Name, c.Metadata = strings.Clone(c.ID), strings.Clone(c.Name), c.Metadata.Detach()
-		c.EncryptedValue.V = strings.Clone(c.EncryptedValue.V)
-	}
-	return &out
 }
 
 // fill makes m what a message of a snapshot or an input says, but for its
