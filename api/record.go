@@ -123,7 +123,11 @@ func (s *Server) copyEvents(ctx context.Context, run *agstore.Run, body *agentBo
 	// A stream that ends without the blank line behind its last event has said
 	// that event all the same.
 	closed := io.MultiReader(body, strings.NewReader("\n\n"))
+	var refused error // of the frame before
 	for frame, err := range sse.Read(closed, &sse.ReadConfig{MaxEventSize: s.opts.EventBytes + 1024}) {
+		if refused != nil && err == nil {
+			return writeFailure(ctx, refused) // more came behind it
+		}
 		if err != nil {
 			return s.readFailure(ctx, body, err)
 		}
@@ -131,16 +135,23 @@ func (s *Server) copyEvents(ctx context.Context, run *agstore.Run, body *agentBo
 			continue
 		}
 		event := []byte(frame.Data)
-		if err := run.Enqueue(ctx, event); err != nil {
-			return writeFailure(ctx, body, err)
+		if err := run.Enqueue(ctx, event); err != nil && body.cut() && errors.Is(err, eventlog.ErrInvalidEvent) {
+			// If it is the last one, it is what the cut left of an event.
+			refused = err
+			continue
+		} else if err != nil {
+			return writeFailure(ctx, err)
 		}
 		var h agui.Header
 		if agui.ReadHeader(event, &h) == nil && h.Type.Terminal() {
 			if _, err := run.Sync(ctx); err != nil {
-				return writeFailure(ctx, body, err)
+				return writeFailure(ctx, err)
 			}
 			return nil
 		}
+	}
+	if refused != nil {
+		return &agentError{CodeAgentCut, "the agent's stream was cut in the middle of an event", refused}
 	}
 	return s.readFailure(ctx, body, io.ErrUnexpectedEOF)
 }
@@ -156,13 +167,11 @@ func (s *Server) readFailure(ctx context.Context, body *agentBody, err error) er
 	return &agentError{CodeAgentCut, "the agent's stream ended before the run did", err}
 }
 
-func writeFailure(ctx context.Context, body *agentBody, err error) error {
+func writeFailure(ctx context.Context, err error) error {
 	if failure := stopped(ctx); failure != nil {
 		return failure
 	}
 	switch {
-	case errors.Is(err, eventlog.ErrInvalidEvent) && body.ended:
-		return &agentError{CodeAgentCut, "the agent's stream was cut in the middle of an event", err}
 	case errors.Is(err, eventlog.ErrInvalidEvent):
 		return &agentError{CodeAgentInvalidEvent, "the agent sent something that is " + rootText(err), err}
 	case errors.Is(err, eventlog.ErrTooLarge):
@@ -183,13 +192,20 @@ func rootText(err error) string {
 type agentBody struct {
 	r      io.Reader
 	watch  *watchdog
+	last   byte // the latest byte read
 	ended  bool
 	failed error
 }
 
+// cut reports whether the answer has ended within a line.
+func (b *agentBody) cut() bool { return b.ended && b.last != '\n' && b.last != '\r' }
+
 func (b *agentBody) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
 	b.watch.feed()
+	if n > 0 {
+		b.last = p[n-1]
+	}
 	switch {
 	case errors.Is(err, io.EOF):
 		b.ended = true

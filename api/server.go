@@ -134,11 +134,11 @@ func New(store *agstore.Store, opts Options) (*Server, error) {
 		"POST /v1/agents/{agent}/run":      s.run,
 		"POST /v1/agents/{agent}/connect":  s.connect,
 		"GET /v1/threads":                  s.threads,
-		"GET /v1/threads/{thread}":         s.thread,
-		"GET /v1/threads/{thread}/runs":    s.runs,
-		"GET /v1/threads/{thread}/events":  s.events,
-		"POST /v1/threads/{thread}/events": s.append,
-		"POST /v1/threads/{thread}/branch": s.branch,
+		"GET /v1/threads/{thread}":         threadHandler(s.thread),
+		"GET /v1/threads/{thread}/runs":    threadHandler(s.runs),
+		"GET /v1/threads/{thread}/events":  threadHandler(s.events),
+		"POST /v1/threads/{thread}/events": threadHandler(s.append),
+		"POST /v1/threads/{thread}/branch": threadHandler(s.branch),
 	} {
 		s.mux.Handle(pattern, handle)
 	}
@@ -146,7 +146,47 @@ func New(store *agstore.Store, opts Options) (*Server, error) {
 }
 
 // ServeHTTP answers a request.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mux.ServeHTTP(w, withThread(r))
+}
+
+// threadID marks the thread that a request's path names.
+type threadID struct{}
+
+// withThread takes the thread out of the path before the path is matched: a
+// thread id is any string, and as a part of a path some would be resolved ("..")
+// or not match ("/").
+func withThread(r *http.Request) *http.Request {
+	const prefix = "/v1/threads/"
+	rest, ok := strings.CutPrefix(r.URL.EscapedPath(), prefix)
+	if !ok {
+		return r
+	}
+	segment, verb, more := strings.Cut(rest, "/")
+	id, err := url.PathUnescape(segment)
+	if err != nil || id == "" {
+		return r
+	}
+	if more {
+		verb = "/" + verb
+	}
+	out := r.WithContext(context.WithValue(r.Context(), threadID{}, id))
+	path := *r.URL
+	path.Path, path.RawPath = prefix+"-"+verb, ""
+	out.URL = &path
+	return out
+}
+
+// threadHandler is a handler of requests whose path names a thread.
+func threadHandler(h func(w http.ResponseWriter, r *http.Request, thread string) error) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		thread, ok := r.Context().Value(threadID{}).(string)
+		if !ok {
+			return badRequest("read the path", "a thread's id is not empty and percent-encoded")
+		}
+		return h(w, r, thread)
+	}
+}
 
 // Close lets no new run begin and waits for those that are recorded. When ctx
 // ends first, their agents are hung up on and the runs closed.

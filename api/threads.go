@@ -62,8 +62,8 @@ func (s *Server) threads(w http.ResponseWriter, r *http.Request) error {
 
 // thread answers with a view. Parameters: run, or at (a seq); messages (only
 // the newest so many); profile (durable or reference).
-func (s *Server) thread(w http.ResponseWriter, r *http.Request) error {
-	scope, name := s.scope(r), r.PathValue("thread")
+func (s *Server) thread(w http.ResponseWriter, r *http.Request, name string) error {
+	scope := s.scope(r)
 	at, err := s.point(r, scope, name)
 	if err != nil {
 		return err
@@ -149,8 +149,8 @@ type RunList struct {
 	Runs []Run `json:"runs"`
 }
 
-func (s *Server) runs(w http.ResponseWriter, r *http.Request) error {
-	scope, name := s.scope(r), r.PathValue("thread")
+func (s *Server) runs(w http.ResponseWriter, r *http.Request, name string) error {
+	scope := s.scope(r)
 	info, err := scope.Thread(r.Context(), name)
 	if err != nil {
 		return err
@@ -180,8 +180,8 @@ func (s *Server) runs(w http.ResponseWriter, r *http.Request) error {
 
 // events sends stored events and, with follow, those to come. Parameters:
 // after, to (seqs), run (its lineage), follow, format (sse, jsonl, records).
-func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
-	scope, name := s.scope(r), r.PathValue("thread")
+func (s *Server) events(w http.ResponseWriter, r *http.Request, name string) error {
+	scope := s.scope(r)
 	f, err := formatOf(r)
 	if err != nil {
 		return err
@@ -262,8 +262,8 @@ type Appended struct {
 // append writes the lines of the body, one event each, as one batch.
 // Parameters: expect (the last seq), key (idempotency), run, parent, origin
 // (append or import).
-func (s *Server) append(w http.ResponseWriter, r *http.Request) error {
-	scope, name := s.scope(r), r.PathValue("thread")
+func (s *Server) append(w http.ResponseWriter, r *http.Request, name string) error {
+	scope := s.scope(r)
 	body, err := s.readBody(w, r)
 	if err != nil {
 		return err
@@ -332,8 +332,8 @@ type Branched struct {
 
 // branch starts a run behind an earlier one, writes it and ends it. The thread
 // goes on from there.
-func (s *Server) branch(w http.ResponseWriter, r *http.Request) error {
-	scope, name := s.scope(r), r.PathValue("thread")
+func (s *Server) branch(w http.ResponseWriter, r *http.Request, name string) error {
+	scope := s.scope(r)
 	body, err := s.readBody(w, r)
 	if err != nil {
 		return err

@@ -160,13 +160,16 @@ func (l *Log) mayAppend(a *applied, c *call) error {
 // begin starts a run under a lease.
 func (l *Log) begin(g *group, t *thread, c *call) error {
 	a := &t.applied
+	ev := &c.events[0]
+	if r, ok := a.tracker.Latest(string(ev.head.RunID)); ok {
+		return &eventlog.RunExistsError{Run: r.Key, Status: r.Status, InputDigest: a.info[a.index[r.Key]].digest}
+	}
 	if err := expected(a, c); err != nil {
 		return err
 	}
 	if err := l.endedParent(a, c.parent); err != nil {
 		return err
 	}
-	ev := &c.events[0]
 	claim := agui.Claim{Parent: c.parent}
 	var abandoned []agui.RunKey
 	if !a.tracker.Names(&ev.head, claim) {
@@ -174,9 +177,6 @@ func (l *Log) begin(g *group, t *thread, c *call) error {
 		if abandoned, err = l.takeOver(a); err != nil {
 			return err
 		}
-	}
-	if r, ok := a.tracker.Latest(string(ev.head.RunID)); ok && r.Running() && !contains(abandoned, r.Key) {
-		return a.active(r.Key)
 	}
 	if n := len(a.tracker.OpenRuns()) - len(abandoned) + 1; n > l.opts.Limits.OpenRuns {
 		return &eventlog.TooLargeError{What: "open runs", Size: n, Limit: l.opts.Limits.OpenRuns}
@@ -214,15 +214,6 @@ func (l *Log) takeOver(a *applied) ([]agui.RunKey, error) {
 		out = append(out, s.Run)
 	}
 	return out, nil
-}
-
-func contains(keys []agui.RunKey, k agui.RunKey) bool {
-	for _, have := range keys {
-		if have == k {
-			return true
-		}
-	}
-	return false
 }
 
 // write adds the events of one call of a writer.
