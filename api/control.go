@@ -18,8 +18,17 @@ import (
 // SocketName is the name of the control socket in a store's directory.
 const SocketName = "control.sock"
 
-// trusted marks the context of requests that came over a control socket.
+// trusted marks the context of requests that may name their scope.
 type trusted struct{}
+
+// Trusted is the server for those who may see every scope: the store's owner, on
+// a control socket or in the same process. Its requests may name their scope in
+// the header Agstore-Scope.
+func (s *Server) Trusted() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), trusted{}, true)))
+	})
+}
 
 // Control is a served control socket.
 type Control struct {
@@ -73,11 +82,8 @@ func (s *Server) ControlSocket() (*Control, error) {
 	}
 	c := &Control{
 		server: &http.Server{
-			Handler:           s,
+			Handler:           s.Trusted(),
 			ReadHeaderTimeout: 10 * time.Second,
-			ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
-				return context.WithValue(ctx, trusted{}, true)
-			},
 		},
 		api: s, path: path, done: make(chan error, 1),
 	}

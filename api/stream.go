@@ -128,20 +128,22 @@ func (o *stream) record(r eventlog.Record, echo bool) bool {
 	o.buf = o.buf[:0]
 	switch o.format {
 	case formatSSE:
-		o.buf = appendFrame(o.buf, r, echo)
+		o.buf = AppendFrame(o.buf, r, echo)
 	case formatJSONL:
 		if !echo {
 			o.buf = append(appendLine(o.buf, r.Event), '\n')
 		}
 	case formatRecords:
-		o.buf = append(appendRecord(o.buf, r), '\n')
+		o.buf = append(AppendRecord(o.buf, r), '\n')
 	}
 	o.send()
 	o.flush()
 	return o.failed == nil
 }
 
-func appendFrame(out []byte, r eventlog.Record, echo bool) []byte {
+// AppendFrame appends a record as an SSE frame: its seq as id, its event as
+// data, on one line. Of an echo only the id.
+func AppendFrame(out []byte, r eventlog.Record, echo bool) []byte {
 	out = append(strconv.AppendUint(append(out, "id: "...), r.Seq, 10), '\n')
 	if !echo {
 		out = append(append(append(out, "data: "...), appendLine(nil, r.Event)...), '\n')
@@ -164,8 +166,9 @@ func appendLine(out, event []byte) []byte {
 	return out
 }
 
-// appendRecord is a record in the format "records".
-func appendRecord(out []byte, r eventlog.Record) []byte {
+// AppendRecord appends a record in the format "records": one JSON object on one
+// line, without the line's end.
+func AppendRecord(out []byte, r eventlog.Record) []byte {
 	run := []byte("null")
 	if !r.Run.IsZero() {
 		run = agui.Quote(r.Run.ID)

@@ -11,15 +11,17 @@ import (
 
 // Pace yields records with the pauses that lay between them when they were
 // committed, speed times as fast; a speed of 0 or less: without pauses. A pause
-// is at most limit long; 0: no limit. It ends with the context's error.
+// is at most limit long; 0: no limit. Time that passed anyway, while a record was
+// waited for or made use of, is part of the pause: so records that come live come
+// without delay. It ends with the context's error.
 func Pace(ctx context.Context, records iter.Seq2[eventlog.Record, error], speed float64, limit time.Duration) iter.Seq2[eventlog.Record, error] {
 	return func(yield func(eventlog.Record, error) bool) {
-		var last time.Time
+		var last, given time.Time
 		for r, err := range records {
 			if err == nil && speed > 0 && !last.IsZero() {
-				err = pause(ctx, pauseFor(r.Time.Sub(last), speed, limit))
+				err = pause(ctx, time.Until(given.Add(pauseFor(r.Time.Sub(last), speed, limit))))
 			}
-			last = r.Time
+			last, given = r.Time, time.Now()
 			if !yield(r, err) || err != nil {
 				return
 			}
