@@ -1,0 +1,105 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestFold(t *testing.T) {
+	c := newCLI(t)
+	stream := turn("r1", "", "one") + turn("r2", "", "two") + turn("r3", `,"parentRunId":"r1"`, "three")
+	file := c.file("stream.jsonl", stream)
+	fold := func(args ...string) demoView {
+		t.Helper()
+		var v demoView
+		if err := json.Unmarshal([]byte(c.ok(append([]string{"fold", file, "--json"}, args...)...)), &v); err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	for args, want := range map[string]string{
+		"":                                  "m-r1 m-r3", // the lineage of the last run
+		"--upto 10":                         "m-r1 m-r2",
+		"--upto 1":                          "",
+		"--upto 0":                          "",
+		"--profile reference":               "m-r1 m-r2 m-r3", // which knows no lineage
+		"--profile reference --upto 10":     "m-r1 m-r2",
+		"--profile durable --verify strict": "m-r1 m-r3",
+	} {
+		if got := ids(fold(strings.Fields(args)...).Messages); got != want {
+			t.Errorf("%s: %s, want %s", args, got, want)
+		}
+	}
+	frames := "data: " + strings.ReplaceAll(strings.TrimSpace(stream), "\n", "\n\ndata: ") + "\n\n"
+	if got, want := c.with(frames).ok("fold", "-"), c.ok("fold", file); got != want {
+		t.Errorf("as SSE:\n%s\nas lines:\n%s", got, want)
+	}
+	if _, err := os.Stat(c.data); !os.IsNotExist(err) {
+		t.Error("a store was made")
+	}
+	c.fails(exitNotFound, "", "fold", "no-such-file")
+	c.fails(exitUsage, "--profile", "fold", file, "--profile", "other")
+	c.fails(exitUsage, "--verify", "fold", file, "--verify", "perhaps")
+}
+
+// Whatever a stream holds, fold is done; strict is not.
+func TestFoldOfAnything(t *testing.T) {
+	c := newCLI(t)
+	for name, input := range map[string]string{
+		"nothing": "", "noise": "no event\n", "a list": "[]\n", "binary": "\x00\xff\xfe\n", "cut": turn("r1", "", "x")[:60],
+	} {
+		for _, profile := range []string{"durable", "reference"} {
+			if out := c.with(input).ok("fold", "-", "--profile", profile, "--json"); !json.Valid([]byte(out)) {
+				t.Errorf("%s, %s: %q", name, profile, out)
+			}
+		}
+	}
+	good := turn("r1", "", "one")
+	var v struct{ Diagnostics []struct{ Rule string } }
+	if err := json.Unmarshal([]byte(c.with(good+"noise\n").ok("fold", "-")), &v); err != nil || len(v.Diagnostics) != 1 || v.Diagnostics[0].Rule != "invalid_line" {
+		t.Errorf("the diagnostics are %+v, %v", v, err)
+	}
+	c.with(good+"\nnoise\n").fails(exitRefused, "line 7: ", "fold", "-", "--verify", "strict")
+	c.with(good+"\n"+`{"type":"TEXT_MESSAGE_END","messageId":"never"}`).fails(exitRefused, "line 7: ", "fold", "-", "--verify", "strict")
+	c.in = &endless{head: good, left: 40 << 20}
+	if out := c.ok("fold", "-"); !strings.Contains(out, "invalid_line") {
+		t.Errorf("an endless line: %s", out)
+	}
+}
+
+// The profile reference prints what the oracle prints.
+func TestFoldReference(t *testing.T) {
+	c := newCLI(t)
+	dir := filepath.Join("..", "..", "fold", "testdata", "oracle")
+	for _, name := range []string{"story-approval", "lifecycle-crash-and-restart-fatal", "unicode-surrogates-split"} {
+		want, err := os.ReadFile(filepath.Join(dir, name+".expect.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := c.ok("fold", filepath.Join(dir, name+".jsonl"), "--profile", "reference", "--json")
+		for _, member := range []string{"messages", "state", "pendingInterrupts", "appliedEvents"} {
+			if a, b := memberOf(t, got, member), memberOf(t, string(want), member); a != b {
+				t.Errorf("%s: %s is\n%s\nwant\n%s", name, member, a, b)
+			}
+		}
+		prefixes, err := os.ReadFile(filepath.Join(dir, name+".prefix.txt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.ok("fold", filepath.Join(dir, name+".jsonl"), "--profile", "reference", "--per-event"); got != string(prefixes) {
+			t.Errorf("%s: the digests are\n%s", name, got)
+		}
+	}
+}
+
+func memberOf(t *testing.T, object, name string) string {
+	t.Helper()
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(object), &members); err != nil {
+		t.Fatal(err)
+	}
+	return string(members[name])
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agstore/agstore/api"
+	"github.com/agstore/agstore/api/client"
+	"github.com/agstore/agstore/eventlog"
+	"github.com/agstore/agstore/replay"
+)
+
+// pauseLimit is the longest pause of a replay, unless --full-pauses is given.
+const pauseLimit = 2 * time.Second
+
+func (a *app) replayCommand() *cobra.Command {
+	var selected selection
+	var speed string
+	var follow, full bool
+	cmd := &cobra.Command{
+		Use:   "replay THREAD",
+		Short: "Play a thread back as it happened",
+		Long: "Plays the events of a thread at the pace at which they were recorded: the transcript\n" +
+			"builds up, with tool calls, changes of state, interrupts and the ends of runs. Pauses are\n" +
+			"cut to two seconds. With --follow it goes on with what comes. With --json the records, an\n" +
+			"object a line, at the same pace.",
+		Example: "  agstore replay thread-1 --speed 4x\n  agstore replay thread-1 --follow --from 120\n  agstore replay thread-1 --speed max --json > records.jsonl",
+		Args:    cobra.ExactArgs(1),
+		RunE: a.do(func(ctx context.Context, cmd *cobra.Command, args []string) error {
+			factor, err := parseSpeed(speed)
+			if err != nil {
+				return err
+			}
+			opts := selected.options(cmd)
+			if opts.Follow = follow; follow && opts.Run != nil {
+				return &usageError{text: "--follow and --run exclude each other", hint: "a lineage ends with its run; --from follows the thread from a seq"}
+			}
+			limit := pauseLimit
+			if full {
+				limit = 0
+			}
+			return a.with(ctx, reading, func(c *client.Client) error {
+				return a.play(replay.Pace(ctx, c.Records(ctx, args[0], opts), factor, limit))
+			})
+		}),
+		ValidArgsFunction: a.completeThread(false),
+	}
+	selected.flags(a, cmd)
+	cmd.Flags().StringVar(&speed, "speed", "1x", "how many times as fast, or max: without pauses")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what comes")
+	cmd.Flags().BoolVar(&full, "full-pauses", false, "do not cut long pauses")
+	a.complete(cmd, "speed", "0.5x", "1x", "2x", "4x", "10x", "max")
+	return cmd
+}
+
+// parseSpeed reads "4x", "4" or "max", which is 0: without pauses.
+func parseSpeed(text string) (float64, error) {
+	if text == "max" {
+		return 0, nil
+	}
+	n, err := strconv.ParseFloat(strings.TrimSuffix(text, "x"), 64)
+	if err != nil || !(n > 0) || math.IsInf(n, 0) {
+		return 0, &usageError{text: fmt.Sprintf("--speed %s: a factor, as 4x or 0.5x, or max", text)}
+	}
+	return n, nil
+}
+
+// play shows records as they come, as text or as JSON.
+func (a *app) play(records iter.Seq2[eventlog.Record, error]) (err error) {
+	out := bufio.NewWriter(a.io.out)
+	p := a.newPlayer(out)
+	defer func() {
+		p.endLine() // an interrupted replay too leaves a complete last line
+		err = errors.Join(err, out.Flush())
+	}()
+	for r, err := range records {
+		if err != nil {
+			return err
+		}
+		if a.json {
+			_, err = out.Write(append(api.AppendRecord(nil, r), '\n'))
+		} else {
+			p.record(r)
+		}
+		if err = errors.Join(err, out.Flush()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

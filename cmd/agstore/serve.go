@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/agstore/agstore"
+	"github.com/agstore/agstore/api"
+	"github.com/agstore/agstore/eventlog"
+)
+
+func (a *app) serveCommand() *cobra.Command {
+	s := service{app: a}
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve the store in front of AG-UI agents",
+		Long: "Serves the API: POST /v1/agents/NAME/run records a run of an agent while the client reads\n" +
+			"it, POST /v1/agents/NAME/connect gives a thread back to a client that comes again. There is\n" +
+			"no authentication, so it listens on this machine alone.",
+		Example: "  agstore serve --agent helper=http://127.0.0.1:8000/agent",
+		Args:    cobra.NoArgs,
+		RunE: a.do(func(ctx context.Context, _ *cobra.Command, _ []string) error {
+			return s.run(ctx)
+		}),
+	}
+	s.flags(cmd)
+	return cmd
+}
+
+// service is one agstore serve.
+type service struct {
+	*app
+	listen string
+	agents []string
+	idle   time.Duration
+}
+
+func (s *service) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&s.listen, "listen", "127.0.0.1:4180", "the address to listen on; port 0: any free one")
+	cmd.Flags().StringArrayVar(&s.agents, "agent", nil, "NAME=URL of an AG-UI agent; may be given again")
+	cmd.Flags().DurationVar(&s.idle, "agent-idle-timeout", 0, "how long an agent may be silent within a run (default 5m)")
+}
+
+// stopPatience is how long runs may go on after the server was told to stop.
+const stopPatience = 5 * time.Second
+
+func (s *service) run(ctx context.Context) error {
+	if s.server != "" {
+		return &usageError{text: "--server: serve is a server", hint: "--data names the store to serve"}
+	}
+	if err := s.checkListen(); err != nil {
+		return err
+	}
+	agents, err := parseAgents(s.agents)
+	if err != nil {
+		return err
+	}
+	store, err := agstore.Open(s.data, agstore.Options{})
+	if err != nil {
+		return err
+	}
+	served, err := api.New(store, api.Options{
+		Agents: agents, Scope: s.scope, IdleTimeout: s.idle,
+		Closing: func(_, thread, run, code string) {
+			fmt.Fprintf(s.io.err, "agstore: closed run %s of thread %s: %s\n", printable(run), printable(thread), code)
+		},
+	})
+	if err != nil {
+		return errors.Join(err, store.Close())
+	}
+	return errors.Join(s.serve(ctx, served), store.Close())
+}
+
+// serve serves until ctx ends, and then lets go of everything but the store.
+func (s *service) serve(ctx context.Context, served *api.Server) error {
+	abandon := func(err error) error { return errors.Join(err, served.Close(context.Background())) }
+	control, err := served.ControlSocket()
+	if err != nil {
+		return abandon(err)
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", s.listen)
+	if err != nil {
+		return abandon(errors.Join(fmt.Errorf("listen: %w", err), control.Close()))
+	}
+	// A browser may call across origins only what changes nothing: a page from
+	// elsewhere must not write to a server without authentication.
+	server := &http.Server{
+		Handler:           http.NewCrossOriginProtection().Handler(served),
+		ReadHeaderTimeout: 10 * time.Second,
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(l) }()
+	err = s.ready("http://" + l.Addr().String())
+	if err == nil {
+		select {
+		case <-ctx.Done():
+		case end := <-ended:
+			ended <- end // it is looked at below
+		}
+	}
+	stopping, cancel := context.WithTimeout(context.Background(), stopPatience)
+	defer cancel()
+	// First the runs: what they still say goes to their clients. Then those
+	// clients, who are done, and at last those who follow for ever.
+	err = errors.Join(err, served.Close(stopping))
+	streams, cancelStreams := context.WithTimeout(context.Background(), time.Second)
+	defer cancelStreams()
+	if server.Shutdown(streams) != nil {
+		err = errors.Join(err, server.Close())
+	}
+	if end := <-ended; !errors.Is(end, http.ErrServerClosed) {
+		err = errors.Join(err, end)
+	}
+	return errors.Join(err, control.Close())
+}
+
+func (s *service) ready(url string) error {
+	if s.json {
+		return json.NewEncoder(s.io.out).Encode(struct {
+			Listening string `json:"listening"`
+		}{url})
+	}
+	_, err := fmt.Fprintf(s.io.err, "agstore: listening on %s\n", url)
+	return err
+}
+
+// checkListen refuses addresses that others could reach.
+func (s *service) checkListen() error {
+	host, _, err := net.SplitHostPort(s.listen)
+	if err != nil {
+		return &usageError{text: fmt.Sprintf("--listen %s: an address and a port, as 127.0.0.1:4180", s.listen)}
+	}
+	if ip := net.ParseIP(host); host == "localhost" || (ip != nil && ip.IsLoopback()) {
+		return nil
+	}
+	return &usageError{
+		text: fmt.Sprintf("--listen %s: there is no authentication, so only a loopback address is served", s.listen),
+		hint: "listen on 127.0.0.1 or [::1], and let a server with authentication pass requests on",
+	}
+}
+
+func parseAgents(list []string) (map[string]api.Agent, error) {
+	agents := make(map[string]api.Agent, len(list))
+	for _, text := range list {
+		name, url, ok := strings.Cut(text, "=")
+		if !ok {
+			return nil, &usageError{text: fmt.Sprintf("--agent %s: NAME=URL", text)}
+		}
+		if _, again := agents[name]; again {
+			return nil, &eventlog.Error{Op: fmt.Sprintf("configure agent %q", name), Err: eventlog.ErrInvalid, Hint: "an agent's name is given once"}
+		}
+		agents[name] = api.Agent{URL: url}
+	}
+	return agents, nil
+}
