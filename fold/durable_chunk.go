@@ -126,7 +126,7 @@ func (d *durable) openStream(r *run, own *stream, e *agui.Event) *stream {
 // one that it starts (R14).
 func (d *durable) chunkCall(r *run, e *agui.Event) *call {
 	c := d.transcript.newest(e.ToolCallID.V)
-	if c != nil && c.open != nil && (c.results == 0 || !e.ToolCallName.Set) {
+	if c != nil && c.open != nil && (!e.ToolCallName.Set || c.open == r && c.results == 0) {
 		if e.ToolCallName.Set {
 			d.rename(c, e.ToolCallName.V)
 		}

@@ -171,6 +171,9 @@ func TestSoup(t *testing.T) {
 			clear(r.Raw) // a fold keeps no hold on a record
 			v := often.View()
 			whole(t, v)
+			if err := fold.CheckDurable(often); err != nil {
+				rt.Fatalf("after event %d: %v", r.Seq, err)
+			}
 			views = append(views, taken{v, v.AppendJSON(nil)})
 		}
 		if a, b := once.View().AppendJSON(nil), views[len(views)-1].text; !bytes.Equal(a, b) {

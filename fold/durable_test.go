@@ -323,6 +323,20 @@ func TestDurableRules(t *testing.T) {
 			},
 		},
 		{
+			name: "R14 b: a call that a run without an end left open",
+			script: `run r1
+				call c f a1
+				args c {"a":
+				run r2
+				call c f a1
+				args c {"a":1}
+				called c
+				end r2`,
+			want: []string{`assistant:a1 c=f({"a":1})`},
+			// The tracker cannot know that the run is dead either.
+			rules: []string{"4:overlapping_runs", "5:call_reannounced"},
+		},
+		{
 			name: "R14 c: without a message to go into, a new call makes one",
 			script: `run r1
 				call c f

@@ -376,13 +376,13 @@ func TestLimitsKeepTheFrameOfARun(t *testing.T) {
 
 func TestInterruptsExpire(t *testing.T) {
 	v := view(`run r1
-		end r1 {"type":"interrupt","interrupts":[{"id":"old","reason":"q","expiresAt":"2026-03-01T08:00:00Z"},{"id":"new","reason":"q","expiresAt":"2026-03-01T08:00:00.001Z"},{"id":"never","reason":"q"},{"id":"odd","reason":"q","expiresAt":"next tuesday"},{"id":"day","reason":"q","expiresAt":"2026-02-28"}]}`)
+		end r1 {"type":"interrupt","interrupts":[{"id":"old","reason":"q","expiresAt":"2026-03-01T08:00:00Z"},{"id":"new","reason":"q","expiresAt":"2026-03-01T08:00:00.001Z"},{"id":"never","reason":"q"},{"id":"odd","reason":"q","expiresAt":"next tuesday"},{"id":"day","reason":"q","expiresAt":"2026-02-28"},{"id":"bare","reason":"q","expiresAt":"2026-03-01T08:00:00.5"}]}`)
 	now := time.Date(2026, 3, 1, 8, 0, 0, 0, time.UTC)
 	got := ""
 	for _, in := range v.Interrupts(now) {
 		got += fmt.Sprintf("%s %v ", in.ID, in.Expired)
 	}
-	if want := "old true new false never false odd false day true "; got != want {
+	if want := "old true new false never false odd false day true bare false "; got != want {
 		t.Errorf("expired: %s, want %s", got, want)
 	}
 	if v.PendingInterrupts[0].Expired {

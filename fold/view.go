@@ -173,7 +173,10 @@ func expiry(at agui.Opt[string]) (time.Time, bool) {
 	if !at.Set {
 		return time.Time{}, false
 	}
-	for _, layout := range [...]string{time.RFC3339Nano, "2006-01-02T15:04Z07:00", time.DateOnly} {
+	// Without an offset it is taken for UTC, which those who leave it out mean.
+	for _, layout := range [...]string{
+		time.RFC3339Nano, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05.999999999", "2006-01-02T15:04", time.DateOnly,
+	} {
 		if t, err := time.Parse(layout, at.V); err == nil {
 			return t, true
 		}

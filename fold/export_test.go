@@ -1,0 +1,67 @@
+package fold
+
+import (
+	"fmt"
+	"slices"
+)
+
+// CheckDurable compares what a Durable fold remembers, so as not to search, with
+// what a search finds.
+func CheckDurable(f *Fold) error {
+	t := &f.reducer.(*durable).transcript
+	listed := 0
+	calls := make(map[string][]*call)
+	results := make(map[*call]int)
+	var prev *message
+	for m := t.first; m != nil; prev, m = m, m.next {
+		listed++
+		if m.prev != prev {
+			return fmt.Errorf("%q is linked wrong", m.id)
+		}
+		if t.byID[m.id] != m || t.find(m.kind, m.id) != m {
+			return fmt.Errorf("%q is not found by its id", m.id)
+		}
+		for _, c := range m.calls {
+			if c.owner != m {
+				return fmt.Errorf("call %q of %q has another owner", c.id, m.id)
+			}
+			calls[c.id] = append(calls[c.id], c)
+		}
+		if m.answers != nil {
+			if m.answers.owner == nil || m.toolCallID.V != m.answers.id {
+				return fmt.Errorf("%q answers what is not there", m.id)
+			}
+			results[m.answers]++
+		}
+		if m.shown != nil {
+			shown := *m.shown
+			m.shown = nil
+			if now := m.show(); string(now.AppendJSON(nil)) != string(shown.AppendJSON(nil)) {
+				return fmt.Errorf("%q is shown as %s, but is %s", m.id, shown.AppendJSON(nil), now.AppendJSON(nil))
+			}
+		}
+	}
+	if t.last != prev || listed != len(t.byID) {
+		return fmt.Errorf("%d messages in the list, %d by id", listed, len(t.byID))
+	}
+	for id, set := range t.calls {
+		if len(set.all) != len(calls[id]) {
+			return fmt.Errorf("%d calls with id %q are known, %d are there", len(set.all), id, len(calls[id]))
+		}
+		for _, c := range set.all {
+			if !slices.Contains(calls[id], c) {
+				return fmt.Errorf("a call %q is not in the transcript", id)
+			}
+			if c.results != results[c] {
+				return fmt.Errorf("call %q has %d results, %d are known", id, results[c], c.results)
+			}
+			if slices.Contains(set.waiting, c) != (c.results == 0) {
+				return fmt.Errorf("call %q waits for a result or has one", id)
+			}
+		}
+	}
+	if len(calls) != len(t.calls) {
+		return fmt.Errorf("%d ids of calls, %d are known", len(calls), len(t.calls))
+	}
+	return nil
+}
