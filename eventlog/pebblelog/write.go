@@ -161,6 +161,7 @@ func (l *Log) mayAppend(a *applied, c *call) error {
 func (l *Log) begin(g *group, t *thread, c *call) error {
 	a := &t.applied
 	ev := &c.events[0]
+	// A start that comes again must learn so before anything else is compared.
 	if r, ok := a.tracker.Latest(string(ev.head.RunID)); ok {
 		return &eventlog.RunExistsError{Run: r.Key, Status: r.Status, InputDigest: a.info[a.index[r.Key]].digest}
 	}
