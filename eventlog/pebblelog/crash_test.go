@@ -1,0 +1,215 @@
+package pebblelog_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/agstore/agstore/eventlog"
+	"github.com/agstore/agstore/eventlog/logtest"
+	"github.com/agstore/agstore/eventlog/pebblelog"
+)
+
+// history is what a workload was told, by thread: the last acknowledged seq and
+// the events up to it.
+type history struct {
+	mu    sync.Mutex
+	acked map[eventlog.ThreadKey]map[uint64]string
+	keys  map[eventlog.ThreadKey]map[string]eventlog.Appended
+}
+
+func newHistory() *history {
+	return &history{acked: make(map[eventlog.ThreadKey]map[uint64]string), keys: make(map[eventlog.ThreadKey]map[string]eventlog.Appended)}
+}
+
+func (h *history) note(k eventlog.ThreadKey, done eventlog.Appended, events [][]byte, key string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.acked[k] == nil {
+		h.acked[k] = make(map[uint64]string)
+		h.keys[k] = make(map[string]eventlog.Appended)
+	}
+	for i, e := range events {
+		h.acked[k][done.First+uint64(i)] = string(e)
+	}
+	if key != "" {
+		h.keys[k][key] = done
+	}
+}
+
+// copy is the history so far: taken before a crash, all of it must survive.
+func (h *history) copy() *history {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := newHistory()
+	for k, records := range h.acked {
+		out.acked[k] = make(map[uint64]string)
+		for seq, e := range records {
+			out.acked[k][seq] = e
+		}
+		out.keys[k] = make(map[string]eventlog.Appended)
+		for key, done := range h.keys[k] {
+			out.keys[k][key] = done
+		}
+	}
+	return out
+}
+
+// work writes until the context ends: raw appends, some with keys, and runs
+// that are written, piped, ended, finished or left open.
+func work(ctx context.Context, l *pebblelog.Log, h *history, seed uint64, name string) {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for n := 0; ctx.Err() == nil; n++ {
+		k := eventlog.ThreadKey{Scope: "s", Thread: fmt.Sprint("t", rng.IntN(3))}
+		id := fmt.Sprintf("%s-%d", name, n)
+		var events [][]byte
+		for i := range 1 + rng.IntN(4) {
+			events = append(events, fmt.Appendf(nil, `{"type":"CUSTOM","name":"%s","value":%d}`, id, i))
+		}
+		if rng.IntN(3) > 0 {
+			b := eventlog.Batch{Events: events}
+			if rng.IntN(2) == 0 {
+				b.Key = id
+			}
+			if done, err := l.Append(ctx, k, b); err == nil {
+				h.note(k, done, events, b.Key)
+			}
+			continue
+		}
+		k.Thread = "runs-" + name
+		start := fmt.Appendf(nil, `{"type":"RUN_STARTED","runId":"%s"}`, id)
+		w, err := l.BeginRun(ctx, k, eventlog.RunStart{Started: start})
+		if err != nil {
+			continue
+		}
+		h.note(k, eventlog.Appended{First: w.First()}, [][]byte{start}, "")
+		events = append(events, fmt.Appendf(nil, `{"type":"TEXT_MESSAGE_START","messageId":"%s"}`, id))
+		if done, err := w.Append(ctx, events...); err == nil {
+			h.note(k, done, events, "")
+		}
+		for range rng.IntN(20) {
+			_ = w.Enqueue(ctx, []byte(`{"type":"CUSTOM","name":"piped"}`))
+		}
+		if rng.IntN(2) == 0 {
+			_, _ = w.Sync(ctx)
+		}
+		_ = w.End(ctx, "STOP", "end of the test")
+	}
+}
+
+// The crash test: a seeded workload on a file system that loses what was not
+// synced, all of it, some of it, or none; cut at moments that fall anywhere in
+// it. Whatever was acknowledged before the cut is there, numbers are dense, no
+// run is held, and the log goes on.
+func TestCrash(t *testing.T) {
+	cuts := 60
+	if testing.Short() {
+		cuts = 9
+	}
+	for seed := range uint64(3) {
+		for _, percent := range []int{0, 50, 100} {
+			t.Run(fmt.Sprintf("Seed%d/Unsynced%d", seed, percent), func(t *testing.T) { crashes(t, seed, percent, cuts/9+1) })
+		}
+	}
+}
+
+func crashes(t *testing.T, seed uint64, percent, cuts int) {
+	rng := rand.New(rand.NewPCG(seed, uint64(percent)))
+	fs := vfs.NewCrashableMem()
+	h := newHistory()
+	for cut := range cuts {
+		// The cut comes after this many groups of commits were applied or
+		// made durable.
+		moments := int64(1 + rng.IntN(60))
+		reached := make(chan struct{})
+		var once sync.Once
+		var mu sync.Mutex
+		moment := func() {
+			mu.Lock()
+			defer mu.Unlock()
+			if moments--; moments == 0 {
+				once.Do(func() { close(reached) })
+			}
+		}
+		opts := pebblelog.Options{FS: fs}
+		l, err := pebblelog.Open("d", opts)
+		if err != nil {
+			t.Fatalf("cut %d: open: %v", cut, err)
+		}
+		verify(t, l, h)
+		if t.Failed() {
+			l.Close()
+			t.Fatalf("after cut %d of seed %d, %d%%", cut, seed, percent)
+		}
+		ctx, stop := context.WithCancel(context.Background())
+		var wg sync.WaitGroup
+		for g := range 4 {
+			wg.Go(func() { work(ctx, l, h, seed*1000+uint64(cut*10+g), fmt.Sprintf("c%dg%d", cut, g)) })
+		}
+		wg.Go(func() {
+			defer moment()
+			for ctx.Err() == nil {
+				if _, err := l.Wait(ctx, l.Watermark()+1); err != nil {
+					return
+				}
+				moment()
+			}
+		})
+		<-reached
+		known := h.copy()
+		cfg := vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng}
+		left := fs.CrashClone(cfg)
+		stop()
+		wg.Wait()
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		fs, h = left, known
+	}
+}
+
+// verify compares a log with what was acknowledged.
+func verify(t *testing.T, l *pebblelog.Log, h *history) {
+	t.Helper()
+	ctx := context.Background()
+	for _, fault := range logtest.Check(ctx, l) {
+		t.Error(fault)
+	}
+	for k, records := range h.acked {
+		found := make(map[uint64]string)
+		for r, err := range l.Read(ctx, k, eventlog.ReadOptions{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			found[r.Seq] = string(r.Event)
+		}
+		for seq, want := range records {
+			if found[seq] != want {
+				t.Errorf("thread %s seq %d: %q, acknowledged was %q", k.Thread, seq, found[seq], want)
+			}
+		}
+		for key, want := range h.keys[k] {
+			var events [][]byte
+			for seq := want.First; seq <= want.Last; seq++ {
+				events = append(events, []byte(records[seq]))
+			}
+			want.Duplicate = true
+			if got, err := l.Append(ctx, k, eventlog.Batch{Events: events, Key: key}); err != nil || got != want {
+				t.Errorf("key %s again: %+v, %v; want %+v", key, got, err, want)
+			}
+		}
+		runs, err := l.Runs(ctx, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range runs {
+			if r.Held || r.Running() {
+				t.Errorf("run %v was left open: %+v", r.Key, r)
+			}
+		}
+	}
+}
