@@ -36,8 +36,8 @@ type Decoder struct {
 	// Lenient keeps whatever can be kept of a malformed event: a malformed
 	// element of a list costs the element, a malformed optional field the field,
 	// and null in an optional field is absent (fold-rules R4, R10). Each is a
-	// [Note]. RUN_STARTED and RUN_FINISHED without a threadId, RUN_FINISHED
-	// without a runId and RUN_ERROR without a message are accepted.
+	// [Note]. RUN_STARTED and RUN_FINISHED without a threadId or a runId and
+	// RUN_ERROR without a message are accepted.
 	// Operations of a patch are taken as they are, for the patch to fail.
 	Lenient bool
 	// Nesting is how deep lists and objects may be nested; 0 means [MaxNesting].

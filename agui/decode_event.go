@@ -33,7 +33,7 @@ var eventFields = map[Type][]field[Event]{
 	TypeActivityDelta:           {messageID(required), activityType, patch("patch"), subagentTag(optional)},
 	TypeRaw:                     {anything("event", required, func(e *Event) *Value { return &e.Event }), optText("source", optional, func(e *Event) *Opt[string] { return &e.Source }), subagentTag(optional)},
 	TypeCustom:                  {name(required), anything("value", required, func(e *Event) *Value { return &e.Value }), subagentTag(optional)},
-	TypeRunStarted:              {threadID(expected), runID(required), protocolVersion, parentRunID, runInput},
+	TypeRunStarted:              {threadID(expected), runID(expected), protocolVersion, parentRunID, runInput},
 	TypeRunFinished:             {threadID(expected), runID(expected), result, runOutcome, usage},
 	TypeRunError:                {errorText(expected), code, usage},
 	TypeStepStarted:             {stepName, subagentTag(optional)},

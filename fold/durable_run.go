@@ -271,9 +271,11 @@ func (d *durable) finishStep(r *run, e *agui.Event) {
 
 func (d *durable) startSubagent(r *run, e *agui.Event) {
 	id := strings.Clone(e.SubagentRunID.V)
-	if r.subagents[id] != nil {
+	if old := r.subagents[id]; old != nil {
 		d.diagnose("duplicate_start", "subagentRunId", id)
-		return
+		if old.EndSeq == 0 {
+			return
+		}
 	}
 	s := &Subagent{
 		Run: r.Key, SubagentRunID: id, Name: strings.Clone(e.Name.V), Description: kept(e.Description),

@@ -32,10 +32,10 @@ func TestDurableViews(t *testing.T) {
 		{
 			"R4 a run without an id, an end without ids, an error before any run",
 			`{"type":"RUN_ERROR"}
-			{"type":"RUN_STARTED"}
+			{"type":"RUN_STARTED","input":{"messages":[{"id":"u1","role":"user","content":"Hi"}]}}
 			text a1
 			{"type":"RUN_FINISHED"}`,
-			`{"runs":[{"run":"","status":"success"}],"messages":[{"id":"a1","role":"assistant","content":""}],
+			`{"runs":[{"run":"","status":"success"}],"messages":[{"id":"u1","role":"user","content":"Hi"},{"id":"a1","role":"assistant","content":""}],
 			"diagnostics":[{"seq":1,"rule":"thread_error"}],"noDiagnostics":["late_event"]}`,
 		},
 		{
