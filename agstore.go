@@ -52,6 +52,10 @@ func Open(dir string, opts Options) (*Store, error) {
 	}, nil
 }
 
+// Exists reports whether there is a store in dir: for programs that only read,
+// and must not create one. The store may be in use.
+func Exists(dir string) (bool, error) { return pebblelog.Exists(dir) }
+
 // Close ends followers and pending calls with ErrClosed and closes the store.
 func (s *Store) Close() error {
 	return errors.Join(s.hub.Close(), s.log.Close())
