@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
 	"net/http"
-	"os"
 	"sync"
 	"time"
 
@@ -79,24 +77,16 @@ func (a *app) attempt(ctx context.Context) (*client.Client, func() error, error)
 	return c, func() error { c.Close(); return nil }, nil
 }
 
-// exists reports whether there is anything to read in the data directory.
+// exists is an error if there is nothing to read in the data directory.
 func (a *app) exists() error {
-	missing := &eventlog.Error{
+	ok, err := agstore.Exists(a.data)
+	if err != nil || ok {
+		return err
+	}
+	return &eventlog.Error{
 		Op: "open the store in " + a.data, Err: eventlog.ErrNotFound,
 		Hint: "--data or AGSTORE_DATA names the data directory; agstore import and agstore serve create one",
 	}
-	dir, err := os.Open(a.data)
-	if errors.Is(err, os.ErrNotExist) {
-		return missing
-	}
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	if _, err := dir.Readdirnames(1); errors.Is(err, io.EOF) {
-		return missing
-	}
-	return err
 }
 
 // inProcess serves an open store to a client in this process.

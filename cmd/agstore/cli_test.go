@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/agstore/agstore"
 	"github.com/agstore/agstore/api"
 )
@@ -26,7 +28,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(mainVariable) != "" {
 		os.Exit(interruptible(os.Args[1:]))
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 // thisBinary is self for tests.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -116,8 +117,13 @@ func TestReadingMakesNoStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.fails(exitNotFound, "open the store", "threads")
-	if entries, err := os.ReadDir(c.data); err != nil || len(entries) > 0 {
-		t.Errorf("the empty directory holds %v, %v", entries, err)
+	other := filepath.Join(c.data, "notes.txt")
+	if err := os.WriteFile(other, []byte("no store"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.fails(exitNotFound, "open the store", "threads")
+	if entries, err := os.ReadDir(c.data); err != nil || len(entries) != 1 {
+		t.Errorf("the directory holds %v, %v", entries, err)
 	}
 }
 

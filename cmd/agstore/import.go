@@ -138,7 +138,7 @@ func (im *importer) flush(ctx context.Context) error {
 		im.expect = &im.done.Last
 	}
 	im.batch, im.lines, im.size = im.batch[:0], im.lines[:0], 0
-	if im.io.errTTY {
+	if im.io.errTTY && im.done.Events > 0 {
 		fmt.Fprintf(im.io.err, "\r%d events", im.done.Events)
 	}
 	return nil

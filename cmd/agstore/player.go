@@ -120,7 +120,11 @@ func (p *player) lifecycle(r eventlog.Record, f fields) {
 			p.note(r, yellow, "waits for an answer: "+question(interrupt{i.text("id"), i.text("reason"), i.text("message")}))
 		}
 	case agui.TypeRunError:
-		p.note(r, red, strings.TrimSpace("run "+r.Run.String()+" failed: "+f.text("message")+" "+f.text("code")))
+		text := "run " + r.Run.String() + " failed: " + f.text("message")
+		if code := f.text("code"); code != "" {
+			text += " (" + code + ")"
+		}
+		p.note(r, red, text)
 	}
 }
 

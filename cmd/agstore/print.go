@@ -176,7 +176,7 @@ func (c *clock) show(t time.Time) string {
 		return age(c.now.Sub(t))
 	case "delta":
 		if last.IsZero() {
-			return "+0s"
+			last = t
 		}
 		return "+" + short(t.Sub(last))
 	}
@@ -195,6 +195,8 @@ func short(d time.Duration) string {
 	switch {
 	case d < 0:
 		return "-" + short(-d)
+	case d < time.Microsecond:
+		return "0s"
 	case d < time.Millisecond:
 		return fmt.Sprintf("%dµs", d.Microseconds())
 	case d < time.Second:

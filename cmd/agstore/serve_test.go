@@ -164,6 +164,7 @@ func TestServeRecords(t *testing.T) {
 // A server that is told to stop closes the runs whose agents go on, and those
 // who follow do not keep it.
 func TestServeStops(t *testing.T) {
+	t.Parallel() // it waits for the server's patience to end
 	c := newCLI(t)
 	hanging := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)

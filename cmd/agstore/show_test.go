@@ -284,32 +284,35 @@ func stamps(text string) string {
 	return out.String()
 }
 
-// A replay takes the time that lay between the records, divided by the speed and
-// at most the limit.
+// A replay takes the time that lay between the records, divided by the speed; a
+// pause of more than two seconds is cut.
 func TestReplayTakesItsTime(t *testing.T) {
-	const gap = 300 * time.Millisecond
-	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		for i := range 2 {
-			record := eventlog.Record{Seq: uint64(i + 1), Time: began.Add(time.Duration(i) * gap), Event: []byte(`{"type":"CUSTOM"}`)}
-			_, _ = w.Write(append(api.AppendRecord(nil, record), '\n'))
-		}
-	}))
-	defer server.Close()
-	c := newCLI(t)
-	took := func(speed string) time.Duration {
-		start := time.Now()
-		c.ok("replay", "t", "--server", server.URL, "--speed", speed)
-		return time.Since(start)
-	}
-	if d := took("1x"); d < gap {
-		t.Errorf("1x took %v", d)
-	}
-	if d := took("3x"); d < gap/3 {
-		t.Errorf("3x took %v", d)
-	}
-	if d := took("max"); d >= gap {
-		t.Errorf("max took %v", d)
+	for _, c := range []struct {
+		gap, atLeast, under time.Duration
+		args                string
+	}{
+		{200 * time.Millisecond, 200 * time.Millisecond, time.Minute, ""},
+		{300 * time.Millisecond, 100 * time.Millisecond, time.Minute, "--speed 3x"},
+		{time.Hour, pauseLimit, time.Minute, ""},
+		{time.Hour, 360 * time.Millisecond, time.Minute, "--speed 10000x --full-pauses"},
+		{time.Hour, 0, time.Minute, "--speed max --full-pauses"},
+	} {
+		t.Run(c.gap.String()+c.args, func(t *testing.T) {
+			t.Parallel()
+			began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				for i := range 2 {
+					r := eventlog.Record{Seq: uint64(i + 1), Time: began.Add(time.Duration(i) * c.gap), Event: []byte(`{"type":"CUSTOM"}`)}
+					_, _ = w.Write(append(api.AppendRecord(nil, r), '\n'))
+				}
+			}))
+			defer server.Close()
+			start := time.Now()
+			newCLI(t).ok(append([]string{"replay", "t", "--server", server.URL}, strings.Fields(c.args)...)...)
+			if took := time.Since(start); took < c.atLeast || took > c.under {
+				t.Errorf("it took %v", took)
+			}
+		})
 	}
 }
 
