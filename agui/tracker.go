@@ -81,8 +81,9 @@ type Assignment struct {
 //
 // The run is: that of the claim; else for RUN_STARTED the run that is still
 // open under its runId, or a new one; else the run that the event's runId
-// names; else the running run that has started its call, message or step; else
-// the running run that started last; else the latest run; else none.
+// names; else the running run that has started its call, message or step (for a
+// START: its parent message); else the running run that started last; else the
+// latest run; else none.
 func (t *Tracker) Assign(h *Header, seq uint64, c Claim) Assignment {
 	if h.Type == TypeRunStarted {
 		if a, ok := t.echo(h, c); ok {
@@ -414,11 +415,18 @@ func (o *openIDs) owns(h *Header) bool {
 	switch h.Type {
 	case TypeStepStarted:
 		return false // step names come again in every run
+	case TypeTextMessageStart, TypeReasoningMessageStart:
+		return false // see TypeToolCallStart
+	case TypeToolCallStart:
+		// What begins an id once more is rather a later run, which takes up what a
+		// dead one has left or numbers its calls as that did, than the run that
+		// has begun it already.
+		return !has(o.calls, h.ToolCallID) && has(o.texts, h.ParentMessageID)
 	case TypeStepFinished:
 		return o.steps[stepOf(h)] != 0
 	case TypeReasoningStart, TypeReasoningEnd:
 		return has(o.spans, h.MessageID)
-	case TypeReasoningMessageStart, TypeReasoningMessageContent, TypeReasoningMessageEnd, TypeReasoningMessageChunk:
+	case TypeReasoningMessageContent, TypeReasoningMessageEnd, TypeReasoningMessageChunk:
 		return has(o.reasonings, h.MessageID)
 	}
 	return has(o.calls, h.ToolCallID) || has(o.texts, h.MessageID) || has(o.texts, h.ParentMessageID)

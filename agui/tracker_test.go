@@ -71,6 +71,12 @@ func TestTrackerAssigns(t *testing.T) {
 		{"else its message does", []string{start("a"), ev("TEXT_MESSAGE_START", "messageId", "m"), start("b"), ev("TEXT_MESSAGE_CONTENT", "messageId", "m")}, "a+ a b+ a"},
 		{"else its call does", []string{start("a"), ev("TOOL_CALL_START", "toolCallId", "c"), start("b"), ev("TOOL_CALL_ARGS", "toolCallId", "c"), ev("TOOL_CALL_RESULT", "toolCallId", "c")}, "a+ a b+ a a"},
 		{"else its reasoning does", []string{start("a"), ev("REASONING_MESSAGE_START", "messageId", "m"), start("b"), ev("REASONING_MESSAGE_CONTENT", "messageId", "m"), ev("TEXT_MESSAGE_CONTENT", "messageId", "m")}, "a+ a b+ a b"},
+		{"a call that starts is its parent message's", []string{start("a"), ev("TEXT_MESSAGE_START", "messageId", "m"), start("b"), `{"type":"TOOL_CALL_START","toolCallId":"c","parentMessageId":"m"}`}, "a+ a b+ a"},
+		{"a call or a message that starts again is the latest run's, and then its own", []string{
+			start("a"), ev("TEXT_MESSAGE_START", "messageId", "m"), `{"type":"TOOL_CALL_START","toolCallId":"c","parentMessageId":"m"}`, start("b"),
+			`{"type":"TOOL_CALL_START","toolCallId":"c","parentMessageId":"m"}`, ev("TOOL_CALL_ARGS", "toolCallId", "c"),
+			ev("TEXT_MESSAGE_START", "messageId", "m"), ev("TEXT_MESSAGE_CONTENT", "messageId", "m"),
+		}, "a+ a a b+ b b b b"},
 		{"else its open step does", []string{start("a"), ev("STEP_STARTED", "stepName", "s"), start("b"), ev("STEP_FINISHED", "stepName", "s"), ev("STEP_FINISHED", "stepName", "s")}, "a+ a b+ a b"},
 		{"a step that starts is the latest run's", []string{start("a"), ev("STEP_STARTED", "stepName", "s"), start("b"), ev("STEP_STARTED", "stepName", "s")}, "a+ a b+ b"},
 		{"R6: a step of an empty subagent is another step", []string{start("a"), ev("STEP_STARTED", "stepName", "s"), start("b"), `{"type":"STEP_FINISHED","stepName":"s","subagentRunId":""}`}, "a+ a b+ b"},

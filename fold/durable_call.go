@@ -125,14 +125,14 @@ func (c *call) fill(from *agui.ToolCall) {
 }
 
 // startCall is a TOOL_CALL_START, or a chunk that makes one (R14). A call that
-// was left open before another run began counts as cut: its run may have died
-// without a word, and arguments of two runs do not belong together.
+// another run has left open counts as cut: its run may have died without a word,
+// and arguments of two runs do not belong together.
 func (d *durable) startCall(r *run, e *agui.Event) *call {
 	c := d.transcript.newest(e.ToolCallID.V)
 	switch {
 	case c == nil:
 		c = d.newCall(e)
-	case c.open == r && c.opening > r.behind && (!c.paused || c.results == 0):
+	case c.open == r && (!c.paused || c.results == 0):
 		if !c.paused {
 			d.diagnose("duplicate_start", "toolCallId", c.id)
 		}

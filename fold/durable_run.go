@@ -28,7 +28,6 @@ type run struct {
 	thinking   int              // messages made from THINKING_* events
 	thinkingID agui.Opt[string] // the open one of them
 
-	behind    uint64 // the last seq at which another run started while it ran
 	overtaken uint64 // the first seq at which another run started while it ran; 0: never, or reported
 }
 
@@ -71,7 +70,7 @@ type stepKey struct {
 
 func (d *durable) startRun(rec Record, e *agui.Event) {
 	for _, other := range d.running {
-		if other.behind = d.seq; other.overtaken == 0 {
+		if other.overtaken == 0 {
 			other.overtaken = d.seq
 		}
 	}

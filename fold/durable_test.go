@@ -332,9 +332,8 @@ func TestDurableRules(t *testing.T) {
 				args c {"a":1}
 				called c
 				end r2`,
-			want: []string{`assistant:a1 c=f({"a":1})`},
-			// The tracker cannot know that the run is dead either.
-			rules: []string{"4:overlapping_runs", "5:call_reannounced"},
+			want:  []string{`assistant:a1 c=f({"a":1})`},
+			rules: []string{"5:call_reannounced"},
 		},
 		{
 			name: "R14 c: without a message to go into, a new call makes one",

@@ -29,7 +29,7 @@ func (d *durable) startText(r *run, k kind, e *agui.Event) {
 		m.content = contentOf(agui.TextOf(""))
 		m.name, m.tag = kept(e.Name), kept(e.SubagentRunID)
 		d.transcript.append(m)
-	case m.open != nil:
+	case m.open == r:
 		d.diagnose("duplicate_start", "messageId", m.id)
 	}
 	d.describe(m, e)
