@@ -1,0 +1,162 @@
+package pebblelog
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/agstore/agstore/agui"
+	"github.com/agstore/agstore/eventlog"
+)
+
+// The example of docs/format.md is what the encoder writes.
+func TestFormatExample(t *testing.T) {
+	page, err := os.ReadFile("../../docs/format.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, example, ok := strings.Cut(string(page), "An example, a record of seq 2 of the thread with ordinal 1:\n\n```\n")
+	if !ok {
+		t.Fatal("the page has no example")
+	}
+	example, _, _ = strings.Cut(example, "```")
+	var want []byte
+	for line := range strings.Lines(example) {
+		digits, _, _ := strings.Cut(strings.TrimSpace(line), "   ")
+		digits = strings.TrimSuffix(digits, " …")
+		b, err := hex.DecodeString(strings.ReplaceAll(digits, " ", ""))
+		if err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		want = append(want, b...)
+	}
+	h := recordHeader{position: 7, time: 1_896_000_000_000_000, run: 1, typ: agui.TypeTextMessageContent, origin: eventlog.OriginAgent}
+	value := newEncoder().record(&h, []byte(`{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"hi"}`))
+	got := append(recordKey(1, 2), value...)
+	if !bytes.HasPrefix(got, want) {
+		t.Errorf("got\n% x\nthe page says\n% x", got[:len(want)], want)
+	}
+}
+
+func TestKeysSort(t *testing.T) {
+	key := func(scope, thread string) []byte {
+		return nameKey(eventlog.ThreadKey{Scope: scope, Thread: thread})
+	}
+	ordered := [][]byte{
+		storeKey(),
+		key("a", ""), key("a", "\x00"), key("a", "a"), key("a", "\xff\xff"), key("b", "a"), key("aa", "a"),
+		threadRowKey(1), threadRowKey(256),
+		recordKey(1, 1), recordKey(1, 255), recordKey(1, 256), recordKey(2, 1),
+		runRowKey(1, 1), runRowKey(1, 256), runRowKey(2, 1),
+		leaseKey(1, 1), commitKey(1), commitKey(1 << 40),
+		idempotencyKey(1, "a"), keyTimeKey(1, 9, "z"), keyTimeKey(256, 1, "a"),
+	}
+	for i := 1; i < len(ordered); i++ {
+		if bytes.Compare(ordered[i-1], ordered[i]) >= 0 {
+			t.Errorf("% x does not sort before % x", ordered[i-1], ordered[i])
+		}
+	}
+	if got := after([]byte{2, 0xff, 0xff}); !bytes.Equal(got, []byte{3}) {
+		t.Errorf("after: % x", got)
+	}
+}
+
+// Every value reads as it was written, and 50 encodings are one.
+func TestValuesRoundTrip(t *testing.T) {
+	e, d := newEncoder(), newDecoder()
+	rapid.Check(t, func(rt *rapid.T) {
+		u := func(name string) uint64 { return rapid.Uint64().Draw(rt, name) }
+		i := func(name string) int64 { return rapid.Int64().Draw(rt, name) }
+		s := func(name string) string { return string(rapid.SliceOf(rapid.Byte()).Draw(rt, name)) }
+		n := func(name string) int { return rapid.IntRange(0, 1<<40).Draw(rt, name) }
+		ord := func(name string) uint32 { return rapid.Uint32().Draw(rt, name) }
+		digest := [16]byte(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(rt, "digest"))
+		same := func(what string, got, want any, err error) {
+			if err != nil || !reflect.DeepEqual(got, want) {
+				rt.Fatalf("%s: %+v, %v; want %+v", what, got, err, want)
+			}
+		}
+		th := threadRow{key: eventlog.ThreadKey{Scope: s("scope"), Thread: s("thread")}, created: i("created"), position: u("position"), runs: n("runs"), head: ord("head"), epoch: u("epoch")}
+		gotThread, err := d.thread(e.thread(th))
+		same("thread", gotThread, th, err)
+		run := runRow{
+			run:    agui.Run{Key: agui.RunKey{ID: s("id"), Attempt: n("attempt")}, ParentSeq: u("parentSeq"), FirstSeq: u("first"), LastSeq: u("last"), EndSeq: u("end"), Events: u("events"), Status: agui.RunStatus(rapid.Byte().Draw(rt, "status"))},
+			parent: ord("parent"), started: i("started"), ended: i("ended"), origin: eventlog.Origin(rapid.Byte().Draw(rt, "origin")),
+			held: rapid.Bool().Draw(rt, "held"), epoch: u("epoch"), owner: s("owner"), digest: digest,
+		}
+		gotRun, err := d.runRow(e.runRow(&run))
+		same("run", gotRun, run, err)
+		c := commitRow{ord: u("ord"), first: u("first"), count: n("count"), time: i("time")}
+		gotCommit, err := d.commit(e.commit(c))
+		same("commit", gotCommit, c, err)
+		k := keyRow{first: u("first"), last: u("last"), digest: digest, position: u("position"), time: i("time")}
+		gotKey, err := d.key(e.key(k))
+		same("key", gotKey, k, err)
+		st := storeRow{format: u("format"), incarnation: s("incarnation"), created: i("created")}
+		gotStore, err := d.store(e.store(st))
+		same("store", gotStore, st, err)
+		h := recordHeader{position: u("position"), time: i("time"), run: ord("run"), typ: agui.Type(s("type")), origin: eventlog.Origin(rapid.Byte().Draw(rt, "origin")), flags: rapid.Byte().Draw(rt, "flags")}
+		if rapid.Bool().Draw(rt, "known") {
+			h.typ = rapid.SampledFrom(agui.Types()).Draw(rt, "type")
+		}
+		event := []byte(s("event"))
+		value := bytes.Clone(e.record(&h, event))
+		gotHeader, gotEvent, err := d.record(value)
+		same("record", gotHeader, h, err)
+		if !bytes.Equal(gotEvent, event) {
+			rt.Fatalf("event %q, want %q", gotEvent, event)
+		}
+		if !bytes.Equal(e.record(&h, event), value) {
+			rt.Fatal("two encodings differ")
+		}
+	})
+}
+
+func TestTypeNumbersAreComplete(t *testing.T) {
+	for _, typ := range agui.Types() {
+		if typeNumber(typ) == 0 {
+			t.Errorf("%s has no number", typ)
+		}
+	}
+}
+
+// Whatever is flipped in a value, it is told or it reads as a value; nothing
+// panics, and a record's fault is always told.
+func TestDamagedValues(t *testing.T) {
+	e, d := newEncoder(), newDecoder()
+	h := recordHeader{position: 7, time: 1, run: 1, typ: "OTHER", flags: flagEcho}
+	record := bytes.Clone(e.record(&h, []byte(`{"type":"OTHER"}`)))
+	for at := range record {
+		for bit := range 8 {
+			bad := bytes.Clone(record)
+			bad[at] ^= 1 << bit
+			_, _, err := d.record(bad)
+			if !errors.Is(damage(err), eventlog.ErrCorrupt) && !errors.Is(err, eventlog.ErrVersion) {
+				t.Fatalf("byte %d bit %d: %v", at, bit, err)
+			}
+		}
+		if _, _, err := d.record(record[:at]); err == nil {
+			t.Fatalf("cut at %d: no error", at)
+		}
+	}
+	row := bytes.Clone(e.thread(threadRow{key: eventlog.ThreadKey{Scope: "s", Thread: "t"}, runs: 2}))
+	for at := range row {
+		if _, err := d.thread(row[:at]); !errors.Is(damage(err), eventlog.ErrCorrupt) {
+			t.Fatalf("cut at %d: %v", at, err)
+		}
+		for b := range 256 {
+			bad := bytes.Clone(row)
+			bad[at] = byte(b)
+			_, _ = d.thread(bad) // must return
+		}
+	}
+	if _, err := d.thread(append(row, 0)); !errors.Is(damage(err), eventlog.ErrCorrupt) {
+		t.Errorf("a byte too many: %v", err)
+	}
+}
