@@ -61,7 +61,3 @@ func listOf[T any](list []T, one func(*T) Value) Value {
 	}
 	return jsonvalue.NewList(out...)
 }
-
-func textList(list []string) Value {
-	return listOf(list, func(s *string) Value { return jsonvalue.NewString(*s) })
-}
