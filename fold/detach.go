@@ -72,3 +72,11 @@ func detachedParts(parts []agui.Part) []agui.Part {
 	}
 	return out
 }
+
+func detachedInterrupt(in *agui.Interrupt) agui.Interrupt {
+	return agui.Interrupt{
+		ID: strings.Clone(in.ID), Reason: strings.Clone(in.Reason), Message: kept(in.Message),
+		ToolCallID: kept(in.ToolCallID), ResponseSchema: in.ResponseSchema.Detach(),
+		ExpiresAt: kept(in.ExpiresAt), SubagentRunID: kept(in.SubagentRunID), Metadata: in.Metadata.Detach(),
+	}
+}

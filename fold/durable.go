@@ -28,6 +28,7 @@ type durable struct {
 
 	interrupts []*interrupt // all, as they were first asked
 	pending    []*interrupt
+	latest     map[string]*interrupt // by id
 	legacy     []LegacyInterrupt
 
 	subagents []*Subagent
@@ -47,6 +48,7 @@ func newDurable(opts Options) *durable {
 		transcript: newTranscript(),
 		state:      new(jsonvalue.Document),
 		byKey:      make(map[agui.RunKey]*run),
+		latest:     make(map[string]*interrupt),
 	}
 }
 

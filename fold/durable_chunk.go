@@ -1,6 +1,8 @@
 package fold
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -15,19 +17,29 @@ type stream struct {
 	tag  agui.Opt[string]
 	// What its opener said: role and name, or toolCallName and parentMessageId.
 	role, name, parent agui.Opt[string]
-	call               *call // of a stream of arguments
+	call               *call  // of a stream of arguments
+	opening            uint64 // when it was opened
+}
+
+// streamKey is a stream as a chunk names it.
+type streamKey struct {
+	kind agui.Type
+	id   string
 }
 
 // chunk is one chunk: it goes on with a stream, or opens one.
 func (d *durable) chunk(r *run, e *agui.Event) {
 	s, own := d.streamFor(r, e)
 	id := chunkID(e)
+	if s == nil && !id.Set {
+		d.nameless(r, e)
+		return
+	}
 	if s == nil || id.Set && id.V != s.id {
 		if s = d.openStream(r, own, e); s == nil {
 			return
 		}
-		// The opener's metadata are there already; a second time they change
-		// nothing, unless something else has been said in between.
+		// Its START has brought the metadata already.
 		if !e.Delta.Set && !e.RawEvent.Present() {
 			return
 		}
@@ -44,6 +56,26 @@ func (d *durable) chunk(r *run, e *agui.Event) {
 	if m := d.transcript.find(streamKind(s.kind), s.id); m != nil {
 		d.append(m, e)
 	}
+}
+
+// nameless is a chunk that names nothing and can go on with no stream. If the
+// run has something of its kind open in another way, its words go there.
+func (d *durable) nameless(r *run, e *agui.Event) {
+	for _, o := range slices.Backward(r.opened) {
+		switch {
+		case !o.isOpen(r):
+		case e.Type == agui.TypeToolCallChunk && o.call != nil && o.call.owner.tag == e.SubagentRunID:
+			d.diagnose("chunk_without_stream", "type", string(e.Type), "toolCallId", o.call.id)
+			d.addTo(o.call, e)
+			return
+		case e.Type != agui.TypeToolCallChunk && o.message != nil &&
+			o.message.kind == streamKind(e.Type) && o.message.tag == e.SubagentRunID:
+			d.diagnose("chunk_without_stream", "type", string(e.Type), "messageId", o.message.id)
+			d.append(o.message, e)
+			return
+		}
+	}
+	d.diagnose("chunk_without_stream", "type", string(e.Type))
 }
 
 func chunkID(e *agui.Event) agui.Opt[string] {
@@ -63,17 +95,10 @@ func streamKind(t agui.Type) kind {
 // streamFor finds the stream that a chunk may go on with, nil if there is none
 // of its kind, and the one that it would end by opening another.
 func (d *durable) streamFor(r *run, e *agui.Event) (same, own *stream) {
+	own = r.streams[e.SubagentRunID]
 	id := chunkID(e)
-	var ofKind []*stream
-	for _, s := range r.streams {
-		if s.tag == e.SubagentRunID {
-			own = s
-		}
-		if s.kind != e.Type {
-			continue
-		}
-		ofKind = append(ofKind, s)
-		if id.Set && s.id == id.V {
+	if id.Set {
+		if s := r.named[streamKey{e.Type, id.V}]; s != nil {
 			if e.SubagentRunID.Set && s.tag != e.SubagentRunID {
 				d.diagnose("chunk_disagrees", "id", s.id, "subagentRunId", e.SubagentRunID)
 			}
@@ -83,42 +108,46 @@ func (d *durable) streamFor(r *run, e *agui.Event) (same, own *stream) {
 	if own != nil && own.kind == e.Type {
 		return own, own
 	}
-	if id.Set || e.SubagentRunID.Set || len(ofKind) == 0 {
+	if id.Set || e.SubagentRunID.Set {
 		return nil, own
 	}
-	if len(ofKind) > 1 {
-		// Of several that it may mean it gets the latest: dropping it would lose
-		// its words for certain.
-		d.diagnose("ambiguous_chunk", "id", ofKind[len(ofKind)-1].id)
+	// Of several that it may mean it gets the latest: dropping it would lose its
+	// words for certain.
+	ofKind := 0
+	for _, s := range r.streams {
+		if s.kind == e.Type {
+			if ofKind++; same == nil || s.opening > same.opening {
+				same = s
+			}
+		}
 	}
-	return ofKind[len(ofKind)-1], own
+	if ofKind > 1 {
+		d.diagnose("ambiguous_chunk", "id", same.id)
+	}
+	return same, own
 }
 
-// openStream opens a stream with a chunk, which must name something. The
-// stream its owner had ends. nil if the chunk cannot.
+// openStream opens a stream with a chunk that names something. The stream
+// its owner had ends. nil if the chunk cannot.
 func (d *durable) openStream(r *run, own *stream, e *agui.Event) *stream {
-	id := chunkID(e)
-	if !id.Set {
-		d.diagnose("chunk_without_stream", "type", string(e.Type))
-		return nil
-	}
-	s := &stream{kind: e.Type, id: strings.Clone(id.V), tag: e.SubagentRunID}
+	s := &stream{kind: e.Type, id: strings.Clone(chunkID(e).V), tag: kept(e.SubagentRunID), opening: d.seq}
 	if e.Type == agui.TypeToolCallChunk {
 		if s.call = d.chunkCall(r, e); s.call == nil {
 			return nil
 		}
-		s.name, s.parent = e.ToolCallName, e.ParentMessageID
+		s.name, s.parent = kept(e.ToolCallName), kept(e.ParentMessageID)
 	}
 	if own != nil {
 		d.closeStream(r, own)
 	}
 	if s.call == nil {
-		s.role, s.name = agui.Some(e.Role.Or(string(agui.RoleAssistant))), e.Name
+		s.role, s.name = agui.Some(e.Role.Or(string(agui.RoleAssistant))), kept(e.Name)
 		d.startText(r, streamKind(e.Type), e)
-	} else {
-		d.openCall(r, s.call)
 	}
-	r.streams = append(r.streams, s)
+	if r.streams == nil {
+		r.streams, r.named = make(map[agui.Opt[string]]*stream), make(map[streamKey]*stream)
+	}
+	r.streams[s.tag], r.named[streamKey{s.kind, s.id}] = s, s
 	return s
 }
 
@@ -131,6 +160,7 @@ func (d *durable) chunkCall(r *run, e *agui.Event) *call {
 			d.rename(c, e.ToolCallName.V)
 		}
 		d.describeCall(c, e)
+		d.openCall(r, c)
 		return c
 	}
 	switch {
@@ -178,17 +208,15 @@ func (d *durable) closeForEvent(r *run, e *agui.Event) {
 	default:
 		return
 	}
-	for _, s := range r.streams {
-		if s.tag == e.SubagentRunID {
-			d.closeStream(r, s)
-			return
-		}
+	if s := r.streams[e.SubagentRunID]; s != nil {
+		d.closeStream(r, s)
 	}
 }
 
 // closeStream is the END that a stream of chunks gets.
 func (d *durable) closeStream(r *run, s *stream) {
-	r.streams = slices.DeleteFunc(r.streams, func(other *stream) bool { return other == s })
+	delete(r.streams, s.tag)
+	delete(r.named, streamKey{s.kind, s.id})
 	if s.call != nil {
 		if s.call.open == r {
 			s.call.settle()
@@ -205,8 +233,10 @@ func (d *durable) closeStream(r *run, s *stream) {
 // closeStreams ends all streams of a run that ends. Of one that a failure cuts
 // nobody knows whether it had all been said.
 func (d *durable) closeStreams(r *run, cut bool) {
-	for len(r.streams) > 0 {
-		s := r.streams[0]
+	inOrder := slices.SortedFunc(maps.Values(r.streams), func(a, b *stream) int {
+		return cmp.Compare(a.opening, b.opening)
+	})
+	for _, s := range inOrder {
 		if cut && s.call != nil && s.call.open == r {
 			d.diagnose("incomplete_call", "toolCallId", s.call.id)
 		}

@@ -2,7 +2,9 @@ package fold_test
 
 import (
 	"fmt"
+	"math"
 	"testing"
+	"time"
 
 	"github.com/agstore/agstore/agui"
 	"github.com/agstore/agstore/fold"
@@ -55,6 +57,82 @@ func TestEventsCostTheSameInALongThread(t *testing.T) {
 	if longer > short+5 {
 		t.Errorf("%v allocations in a short thread, %v in a long one", short, longer)
 	}
+}
+
+// What an event costs does not grow with what came before it, whatever that
+// was. Growing maps and buffers cost a constant factor; a scan or a copy per
+// event would cost a hundred times as much here.
+func TestCostPerEvent(t *testing.T) {
+	loads := map[string]func(i int) string{
+		"messages": func(i int) string {
+			return fmt.Sprintf(`{"type":"TEXT_MESSAGE_START","messageId":"n%d"}`, i)
+		},
+		"text": func(int) string { return `{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"some words"}` },
+		"late content": func(int) string {
+			return `{"type":"TEXT_MESSAGE_CONTENT","messageId":"u0","delta":"some words"}`
+		},
+		"calls": func(i int) string {
+			return fmt.Sprintf(`{"type":"TOOL_CALL_START","toolCallId":"c%d","toolCallName":"f","parentMessageId":"m"}`, i)
+		},
+		"results in one row": func(i int) string {
+			return fmt.Sprintf(`{"type":"TOOL_CALL_RESULT","messageId":"t%d","toolCallId":"call_0","content":"r"}`, i)
+		},
+		"ids that are taken": func(i int) string {
+			return [...]string{
+				`{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"f"}`, `{"type":"TOOL_CALL_END","toolCallId":"c"}`,
+				`{"type":"TOOL_CALL_RESULT","messageId":"t","toolCallId":"c","content":"r"}`,
+			}[i%3]
+		},
+		"calls announced again": func(i int) string {
+			return [...]string{
+				`{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"f"}`, `{"type":"TOOL_CALL_ARGS","toolCallId":"c","delta":"x"}`,
+				`{"type":"TOOL_CALL_END","toolCallId":"c"}`,
+			}[i%3]
+		},
+		"owners of chunks": func(i int) string {
+			return fmt.Sprintf(`{"type":"TEXT_MESSAGE_CHUNK","messageId":"l%d","subagentRunId":"s%d","delta":"d"}`, i, i)
+		},
+		"calls in chunks": func(i int) string {
+			return fmt.Sprintf(`{"type":"TOOL_CALL_CHUNK","toolCallId":"k%d","toolCallName":"f","parentMessageId":"m","delta":"d"}`, i%2)
+		},
+		"custom events between": func(i int) string {
+			return [...]string{`{"type":"CUSTOM","name":"n","value":1}`, `{"type":"STEP_STARTED","stepName":"s"}`, `{"type":"STEP_FINISHED","stepName":"s"}`}[i%3]
+		},
+		"state": func(i int) string {
+			return fmt.Sprintf(`{"type":"STATE_DELTA","delta":[{"op":"add","path":"/k%d","value":[1]},{"op":"replace","path":"/n","value":%d}]}`, i, i)
+		},
+		"echoes": func(i int) string {
+			return fmt.Sprintf(`{"type":"RUN_STARTED","threadId":"t","runId":"x%d"}`, i)
+		},
+	}
+	for name, event := range loads {
+		t.Run(name, func(t *testing.T) {
+			small, large := costPerEvent(200, 50, event), costPerEvent(20_000, 3, event)
+			if large > 12*small+2*time.Microsecond {
+				t.Errorf("an event costs %v in a short stream, %v in one a hundred times as long", small, large)
+			}
+		})
+	}
+}
+
+// costPerEvent is the least that an event of a load costs in several tries: a
+// machine that has other things to do is slower, not faster.
+func costPerEvent(events, tries int, event func(i int) string) time.Duration {
+	least := time.Duration(math.MaxInt64)
+	for range tries {
+		_, apply := long(1)
+		apply(`{"type":"TEXT_MESSAGE_START","messageId":"m"}`)
+		lines := make([]string, events)
+		for i := range lines {
+			lines[i] = event(i)
+		}
+		began := time.Now()
+		for _, line := range lines {
+			apply(line)
+		}
+		least = min(least, time.Since(began)/time.Duration(events))
+	}
+	return least
 }
 
 func BenchmarkDurableToken(b *testing.B) {

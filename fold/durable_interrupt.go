@@ -16,7 +16,7 @@ type interrupt struct {
 // resume notes the answers a run starts with.
 func (d *durable) resume(r *run, entries []agui.Resume) {
 	for _, e := range entries {
-		in := d.asked(e.InterruptID)
+		in := d.latest[e.InterruptID] // the pending one, if there is one
 		if in == nil {
 			d.diagnose("unknown_interrupt", "interruptId", e.InterruptID)
 			continue
@@ -34,29 +34,6 @@ func (d *durable) resume(r *run, entries []agui.Resume) {
 			r.answers = append(r.answers, in)
 		}
 	}
-}
-
-// asked gives the interrupt that an answer means: the pending one with its id,
-// else the latest.
-func (d *durable) asked(id string) *interrupt {
-	if in := d.pendingInterrupt(id); in != nil {
-		return in
-	}
-	for _, in := range slices.Backward(d.interrupts) {
-		if in.ID == id {
-			return in
-		}
-	}
-	return nil
-}
-
-func (d *durable) pendingInterrupt(id string) *interrupt {
-	for _, in := range d.pending {
-		if in.ID == id {
-			return in
-		}
-	}
-	return nil
 }
 
 // retire takes away what a run that ends has answered, if it ends well.
@@ -79,15 +56,16 @@ func (d *durable) raise(r *run, asked *agui.Interrupt) {
 	if _, ok := expiry(asked.ExpiresAt); !ok && asked.ExpiresAt.Set {
 		d.diagnose("unreadable_expiry", "interruptId", asked.ID)
 	}
-	in := d.pendingInterrupt(asked.ID)
-	if in == nil {
+	in := d.latest[asked.ID]
+	if in == nil || in.Answered {
 		in = new(interrupt)
+		d.latest[strings.Clone(asked.ID)] = in
 		d.interrupts = append(d.interrupts, in)
 		d.pending = append(d.pending, in)
 	} else {
 		d.diagnose("interrupt_raised_again", "interruptId", asked.ID)
 	}
-	in.Interrupt.Interrupt, in.Run, in.Seq = *asked, r.Key, d.seq
+	in.Interrupt.Interrupt, in.Run, in.Seq = detachedInterrupt(asked), r.Key, d.seq
 }
 
 // show gives the interrupt as it is now.

@@ -12,10 +12,11 @@ import (
 // run is a run of the lineage and what it has open.
 type run struct {
 	Run
-	thread  agui.Opt[string] // the threadId of its start
-	opened  []opening        // what it opened, in order; what has been closed may still be there
-	paused  []*call          // calls that chunks may take up again; some may have been
-	streams []*stream        // of chunks, in order of their opening
+	thread  agui.Opt[string]             // the threadId of its start
+	opened  []opening                    // what it opened, in order; what has been closed may still be there
+	paused  []*call                      // calls that chunks may take up again; some may have been
+	streams map[agui.Opt[string]]*stream // of chunks, by their owners
+	named   map[streamKey]*stream        // the same
 
 	steps     map[stepKey]*Step // the open ones
 	subagents map[string]*Subagent

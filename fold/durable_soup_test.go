@@ -3,6 +3,7 @@ package fold_test
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -213,7 +214,8 @@ func TestSoupLosesNoWord(t *testing.T) {
 		v := fold.Stream(slices.Values(lines), fold.Options{}, 0)
 		for i := range v.Messages {
 			if m := &v.Messages[i]; m.ID == "mine" {
-				if m.Content.Text != "01234" {
+				// Chunks that name nothing may have added letters of theirs.
+				if said := regexp.MustCompile("[^0-9]").ReplaceAllString(m.Content.Text, ""); said != "01234" {
 					rt.Fatalf("what is left of the words: %q", m.Content.Text)
 				}
 				return

@@ -414,6 +414,25 @@ func TestDurableRules(t *testing.T) {
 			rules: []string{"2:chunk_without_stream", "3:unknown_call", "6:chunk_without_stream"},
 		},
 		{
+			name: "R29 a chunk that names nothing goes to what is open in another way",
+			script: `run r1
+				think t1
+				text a1
+				call c1 f a1
+				{"type":"TOOL_CALL_CHUNK","delta":"{}"}
+				{"type":"TEXT_MESSAGE_CHUNK","delta":"words"}
+				{"type":"TEXT_MESSAGE_CHUNK","subagentRunId":"s","delta":"lost"}
+				stop a1
+				{"type":"TEXT_MESSAGE_CHUNK","delta":"lost"}
+				called c1
+				done t1
+				end r1`,
+			want: []string{"reasoning:t1:", "assistant:a1:words c1=f({})"},
+			rules: []string{
+				"5:chunk_without_stream", "6:chunk_without_stream", "7:chunk_without_stream", "9:chunk_without_stream",
+			},
+		},
+		{
 			name: "R29 owners do not end each other's streams",
 			script: `run r1
 				{"type":"TEXT_MESSAGE_CHUNK","messageId":"a1","delta":"one "}
