@@ -138,7 +138,7 @@ func DecodeMessage(raw []byte) (Message, error) {
 type decoder struct {
 	lenient bool
 	upgrade bool // inside messages that C-9 and C-11 apply to
-	binary  bool // a binary part has been seen, and noted
+	binary  bool // a binary part of this message has been seen, and noted
 	event   *Event
 	path    []crumb
 	failed  *MalformedError

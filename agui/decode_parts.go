@@ -72,6 +72,7 @@ func readMessage(d *decoder, v Value, to *Message) verdict {
 		return unknown
 	}
 	to.Role = Role(role)
+	d.binary = false
 	return element(readObject(d, v, fields, to))
 }
 
@@ -154,6 +155,9 @@ func readPart(d *decoder, v Value, to *Part) verdict {
 		}
 		if source := v.Get("source"); source.Kind() == jsonvalue.Object {
 			if name, _ := source.GetText("type"); sourceFields[name] == nil {
+				if d.upgrade && v.Get("metadata").IsNull() {
+					d.noteMember(NoteLegacy, "metadata")
+				}
 				d.note(NoteRemoved)
 				return unknown
 			}

@@ -111,6 +111,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{`{"type":"REASONING_MESSAGE_START","messageId":"m","role":"assistant"}`, "/role"},
 		{`{"type":"SUBAGENT_FINISHED","subagentRunId":"s","outcome":null}`, "/outcome"},
 		{`{"type":"ACTIVITY_SNAPSHOT","messageId":"m","activityType":"A","content":[]}`, "/content"},
+		{`{"type":"MESSAGES_SNAPSHOT","messages":[{"role":"user","id":"m","content":[{"type":"binary","mimeType":"a/b","data":5,"url":"u"}]}]}`, "/messages/0/content/0"},
 	} {
 		_, err := Decode([]byte(c.raw))
 		if bad, ok := errors.AsType[*MalformedError](err); !ok || bad.Field != c.field || !errors.Is(err, ErrMalformed) {

@@ -71,7 +71,7 @@ func readOldPart(d *decoder, all, v Value, to *Part) verdict {
 	if kind, _ := v.GetText("type"); kind != "binary" {
 		return readPart(d, v, to)
 	}
-	// The client warns once of all that it converts.
+	// The client warns once of all that it converts in a message.
 	if !d.binary {
 		d.binary = true
 		d.note(NoteLegacy)
@@ -81,17 +81,20 @@ func readOldPart(d *decoder, all, v Value, to *Part) verdict {
 		return readPart(d, v, to)
 	}
 	source := &Source{Type: "data", MimeType: Some(mime)}
-	if source.Value, _ = v.GetText("data"); source.Value == "" {
-		source.Type = "url"
-		source.Value, _ = v.GetText("url")
+	bytes := v.Get("data")
+	if !saysSomething(bytes) {
+		source.Type, bytes = "url", v.Get("url")
 	}
-	if source.Value == "" {
+	if !saysSomething(bytes) {
 		d.note(NoteBinary)
 		return readPart(d, v, to)
 	}
+	if source.Value, ok = bytes.Text(); !ok {
+		return element(d.wrong(bytes, "a string"))
+	}
 	*to = Part{Type: mediaType(mime), Source: source}
-	if filename, _ := v.GetText("filename"); filename != "" {
-		to.Metadata = jsonvalue.NewObject(jsonvalue.Member{Name: "filename", Value: jsonvalue.NewString(filename)})
+	if filename := v.Get("filename"); saysSomething(filename) {
+		to.Metadata = jsonvalue.NewObject(jsonvalue.Member{Name: "filename", Value: filename})
 	}
 	for _, other := range all.Items() {
 		if isSamePart(other, to) {
@@ -99,6 +102,25 @@ func readOldPart(d *decoder, all, v Value, to *Part) verdict {
 		}
 	}
 	return good
+}
+
+// saysSomething reports whether the client takes a value for given: not absent,
+// null, false, 0 or "".
+func saysSomething(v Value) bool {
+	switch v.Kind() {
+	case jsonvalue.Absent, jsonvalue.Null:
+		return false
+	case jsonvalue.Bool:
+		b, _ := v.Bool()
+		return b
+	case jsonvalue.Number:
+		f, _ := v.Float()
+		return f != 0
+	case jsonvalue.String:
+		s, _ := v.Text()
+		return s != ""
+	}
+	return true
 }
 
 func mediaType(mime string) string {

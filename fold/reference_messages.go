@@ -125,17 +125,20 @@ func (r *reference) activity(e *agui.Event) {
 			r.transcript.replace(at, newActivity(e))
 		}
 	default:
-		m := at.message
 		if replace {
-			m.activityType, m.owner = e.ActivityType, e.SubagentRunID
+			m := r.transcript.alone(at)
+			m.activityType, m.owner = agui.Detached(e.ActivityType), agui.Detached(e.SubagentRunID)
 			m.object.Set(e.Content.Object)
 		}
-		m.merge(e.Metadata)
+		at.message.merge(e.Metadata)
 	}
 }
 
 func newActivity(e *agui.Event) *refMessage {
-	m := &refMessage{id: e.MessageID.V, role: agui.RoleActivity, activityType: e.ActivityType, owner: e.SubagentRunID}
+	m := &refMessage{
+		id: strings.Clone(e.MessageID.V), role: agui.RoleActivity,
+		activityType: agui.Detached(e.ActivityType), owner: agui.Detached(e.SubagentRunID),
+	}
 	m.setContent(e.Content)
 	m.merge(e.Metadata)
 	return m
@@ -143,35 +146,41 @@ func newActivity(e *agui.Event) *refMessage {
 
 // patchActivity is R-ACT-4 to R-ACT-6.
 func (r *reference) patchActivity(e *agui.Event) {
-	m := r.transcript.find(e.MessageID.V)
+	at := r.transcript.byID[e.MessageID.V]
 	switch {
-	case m == nil:
+	case at == nil:
 		return
-	case m.role != agui.RoleActivity:
+	case at.message.role != agui.RoleActivity:
 		r.warn(StageApply, "target-not-activity")
 		return
 	}
-	m.merge(e.Metadata)
-	if m.object.Kind() == jsonvalue.Null {
-		m.object.Set(jsonvalue.NewObject())
+	at.message.merge(e.Metadata)
+	content := at.message.object
+	switch {
+	case content.Kind() == jsonvalue.Null:
+		content = jsonvalue.NewDocument(jsonvalue.NewObject())
+	case r.transcript.twice:
+		// Another place may show this content.
+		content = jsonvalue.NewDocument(content.Snapshot())
 	}
-	if !r.patch(m.object, e) {
+	if !r.patch(content, e) {
 		r.warn(StageApply, "activity-patch-failed")
 		return
 	}
-	m.activityType = e.ActivityType
+	m := r.transcript.alone(at)
+	m.object, m.activityType = content, agui.Detached(e.ActivityType)
 }
 
 // encrypted is R-ENC-1 to R-ENC-3.
 func (r *reference) encrypted(e *agui.Event) {
 	if e.Subtype.V == "tool-call" {
 		if c := r.transcript.calls[e.EntityID.V]; c != nil {
-			c.call.encrypted = e.EncryptedValue
+			c.call.encrypted = agui.Detached(e.EncryptedValue)
 		}
 		return
 	}
 	if m := r.transcript.find(e.EntityID.V); m != nil && m.role != agui.RoleActivity {
-		m.encrypted = e.EncryptedValue
+		m.encrypted = agui.Detached(e.EncryptedValue)
 	}
 }
 

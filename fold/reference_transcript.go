@@ -169,6 +169,22 @@ func (t *refTranscript) replace(at *refEntry, m *refMessage) {
 	}
 }
 
+// alone makes the message at a place one that no other place holds. The client
+// changes an activity by putting another object in its place, so of two that
+// are one (R-MSNAP-4) only the first changes.
+func (t *refTranscript) alone(at *refEntry) *refMessage {
+	if !t.twice {
+		return at.message
+	}
+	m := *at.message
+	m.object = jsonvalue.NewDocument(m.object.Snapshot())
+	if m.metadata != nil {
+		m.metadata = jsonvalue.NewDocument(m.metadata.Snapshot())
+	}
+	at.message = &m
+	return at.message
+}
+
 func (t *refTranscript) reindex() {
 	clear(t.byID)
 	clear(t.calls)
