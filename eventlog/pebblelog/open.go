@@ -100,14 +100,10 @@ func open(dir string, opts Options) (*Log, error) {
 	return l, nil
 }
 
-// start reads what the committer goes on from. What it finds is made durable
-// first: after a kill it may have been read from a file that was never synced.
+// start reads what the committer goes on from. All that it finds is durable:
+// after a kill it may come from a file that was never synced, and Pebble writes
+// that to tables before its Open returns (TestOpenMakesDurableWhatItFinds).
 func (l *Log) start() error {
-	if l.db.Metrics().WAL.Files > 1 || l.db.Metrics().MemTable.Count > 1 {
-		if err := l.db.Flush(); err != nil {
-			return err
-		}
-	}
 	if err := l.identify(); err != nil {
 		return err
 	}
