@@ -160,7 +160,7 @@ func (d *durable) rename(c *call, name string) {
 
 func (d *durable) openCall(r *run, c *call) {
 	c.open, c.opening, c.paused = r, d.seq, false
-	r.opened = append(r.opened, opening{call: c, seq: d.seq})
+	r.open(opening{call: c, seq: d.seq})
 	if c.startedBy != r {
 		c.startedBy = r
 		r.started = append(r.started, c)

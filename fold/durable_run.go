@@ -49,18 +49,28 @@ func (o opening) isOpen(r *run) bool {
 // openMessage is the message that was opened last of those that are open: by
 // its text, or by one of its calls.
 func (r *run) openMessage() agui.Opt[string] {
-	for len(r.opened) > 0 {
-		o := r.opened[len(r.opened)-1]
-		if !o.isOpen(r) {
-			r.opened = r.opened[:len(r.opened)-1]
-			continue
-		}
-		if o.message == nil {
-			return agui.Some(o.call.owner.id)
-		}
-		return agui.Some(o.message.id)
+	r.trim()
+	if len(r.opened) == 0 {
+		return agui.Opt[string]{}
 	}
-	return agui.Opt[string]{}
+	o := r.opened[len(r.opened)-1]
+	if o.message == nil {
+		return agui.Some(o.call.owner.id)
+	}
+	return agui.Some(o.message.id)
+}
+
+// open takes note of what has been opened.
+func (r *run) open(o opening) {
+	r.trim()
+	r.opened = append(r.opened, o)
+}
+
+// trim drops what has been closed from the end of opened.
+func (r *run) trim() {
+	for len(r.opened) > 0 && !r.opened[len(r.opened)-1].isOpen(r) {
+		r.opened = r.opened[:len(r.opened)-1]
+	}
 }
 
 // stepKey is the identity of a step (R6).
@@ -76,6 +86,11 @@ func (d *durable) startRun(rec Record, e *agui.Event) {
 		}
 	}
 	r := &run{Run: Run{Key: rec.Run, FirstSeq: d.seq}, thread: kept(e.ThreadID)}
+	if n := len(d.runs); n > 0 {
+		// Nobody will ask what that one has left to the front end (R17).
+		last := d.runs[n-1]
+		last.started, last.orphanResults, last.pendingCalls = nil, nil, nil
+	}
 	d.runs, d.running = append(d.runs, r), append(d.running, r)
 	d.byKey[r.Key] = r
 	d.legacy = nil
@@ -233,6 +248,7 @@ func (d *durable) closeAll(r *run) {
 		}
 	}
 	r.paused, r.opened, r.thinkingID = nil, nil, agui.Opt[string]{}
+	r.streams, r.named = nil, nil
 	for _, s := range r.steps {
 		s.Status, s.EndSeq = ActivityCut, d.seq
 	}

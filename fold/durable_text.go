@@ -39,7 +39,7 @@ func (d *durable) startText(r *run, k kind, e *agui.Event) {
 // open marks the text of a message as open.
 func (d *durable) open(r *run, m *message) {
 	m.open, m.opening = r, d.seq
-	r.opened = append(r.opened, opening{message: m, seq: d.seq})
+	r.open(opening{message: m, seq: d.seq})
 }
 
 // describe merges an event's metadata into a message.
