@@ -10,8 +10,28 @@
 //   - [ReadHeader] is the fast path: it checks that the bytes are one JSON
 //     object with a type and reads the type and the ids, nothing else. The log
 //     uses it for every append.
-//   - Decode gives the whole event, shaped and checked as the specification
-//     says. Folds use it.
+//   - [Decode] and [Decoder] give the whole event, shaped and checked as the
+//     specification says, strictly or leniently, with what 0.x producers send
+//     translated. Folds use it.
+//
+// A stream of decoded events then goes through a [Thinking], which names the
+// THINKING_* events of 0.x, an [Expander], which replaces chunks by the events
+// they stand for, and, where order matters, a [Verifier]:
+//
+//	var e agui.Event
+//	if err := decoder.Decode(raw, &e); err != nil {
+//		return err
+//	}
+//	thinking.Name(&e, mint)
+//	events, err := expander.Expand(&e)
+//	if err != nil {
+//		return err
+//	}
+//	for _, e := range events {
+//		if err := verifier.Verify(e); err != nil {
+//			return err
+//		}
+//	}
 //
 // A [Tracker] follows the headers of one thread. It gives each event its run
 // (a [RunKey]), builds the tree of [Run]s and knows what a run has open, so

@@ -1,10 +1,6 @@
 package agui
 
-import (
-	"strings"
-
-	"github.com/agstore/agstore/internal/jsonvalue"
-)
+import "github.com/agstore/agstore/internal/jsonvalue"
 
 // Value is a JSON value that never changes: members in order, numbers as they
 // were written, strings as WTF-8. The zero Value is absent, which is not null.
@@ -29,10 +25,6 @@ func (o Opt[T]) Or(v T) T {
 	}
 	return v
 }
-
-// Detached is a text that holds on to nothing but itself. The texts of an event
-// are pieces of a larger one; what is kept for long is better detached.
-func Detached(s Opt[string]) Opt[string] { return Opt[string]{strings.Clone(s.V), s.Set} }
 
 // members collects the members of an object that is to be printed.
 type members []jsonvalue.Member

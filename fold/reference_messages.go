@@ -17,8 +17,8 @@ func (r *reference) startText(e *agui.Event) {
 			role = agui.Role(strings.Clone(e.Role.Or(string(agui.RoleAssistant))))
 		}
 		m = &refMessage{
-			id: strings.Clone(e.MessageID.V), role: role, name: agui.Detached(e.Name),
-			kind: agui.TextContent, text: new(jsonvalue.Text), owner: agui.Detached(e.SubagentRunID),
+			id: strings.Clone(e.MessageID.V), role: role, name: kept(e.Name),
+			kind: agui.TextContent, text: new(jsonvalue.Text), owner: kept(e.SubagentRunID),
 		}
 		r.transcript.append(m)
 	}
@@ -74,7 +74,7 @@ func (r *reference) startCall(e *agui.Event) {
 	if in == nil {
 		m := &refMessage{id: strings.Clone(id), role: agui.RoleAssistant}
 		if t.byID[id] == nil {
-			m.owner = agui.Detached(e.SubagentRunID)
+			m.owner = kept(e.SubagentRunID)
 		}
 		in = t.append(m)
 	}
@@ -102,7 +102,7 @@ func (r *reference) continueCall(e *agui.Event) {
 func (r *reference) result(e *agui.Event) {
 	m := &refMessage{
 		id: strings.Clone(e.MessageID.V), role: agui.RoleTool,
-		toolCallID: agui.Detached(e.ToolCallID), owner: agui.Detached(e.SubagentRunID),
+		toolCallID: kept(e.ToolCallID), owner: kept(e.SubagentRunID),
 	}
 	m.setContent(e.Content)
 	m.merge(e.Metadata)
@@ -127,7 +127,7 @@ func (r *reference) activity(e *agui.Event) {
 	default:
 		if replace {
 			m := r.transcript.alone(at)
-			m.activityType, m.owner = agui.Detached(e.ActivityType), agui.Detached(e.SubagentRunID)
+			m.activityType, m.owner = kept(e.ActivityType), kept(e.SubagentRunID)
 			m.object.Set(e.Content.Object)
 		}
 		at.message.merge(e.Metadata)
@@ -137,7 +137,7 @@ func (r *reference) activity(e *agui.Event) {
 func newActivity(e *agui.Event) *refMessage {
 	m := &refMessage{
 		id: strings.Clone(e.MessageID.V), role: agui.RoleActivity,
-		activityType: agui.Detached(e.ActivityType), owner: agui.Detached(e.SubagentRunID),
+		activityType: kept(e.ActivityType), owner: kept(e.SubagentRunID),
 	}
 	m.setContent(e.Content)
 	m.merge(e.Metadata)
@@ -168,19 +168,19 @@ func (r *reference) patchActivity(e *agui.Event) {
 		return
 	}
 	m := r.transcript.alone(at)
-	m.object, m.activityType = content, agui.Detached(e.ActivityType)
+	m.object, m.activityType = content, kept(e.ActivityType)
 }
 
 // encrypted is R-ENC-1 to R-ENC-3.
 func (r *reference) encrypted(e *agui.Event) {
 	if e.Subtype.V == "tool-call" {
 		if c := r.transcript.calls[e.EntityID.V]; c != nil {
-			c.call.encrypted = agui.Detached(e.EncryptedValue)
+			c.call.encrypted = kept(e.EncryptedValue)
 		}
 		return
 	}
 	if m := r.transcript.find(e.EntityID.V); m != nil && m.role != agui.RoleActivity {
-		m.encrypted = agui.Detached(e.EncryptedValue)
+		m.encrypted = kept(e.EncryptedValue)
 	}
 }
 

@@ -266,6 +266,31 @@ func TestReferenceNullActivity(t *testing.T) {
 	}
 }
 
+// Views may be read anywhere while folding goes on (a test for -race).
+func TestReferenceViewsAreReadElsewhere(t *testing.T) {
+	f := New(Options{Profile: Reference})
+	views, read := make(chan *View), make(chan int)
+	go func() {
+		n := 0
+		for v := range views {
+			n += len(v.AppendReferenceJSON(nil))
+		}
+		read <- n
+	}()
+	c := oracleCase{name: "gen-small-a", dir: "testdata/oracle"}
+	want := 0
+	for i, raw := range c.events(t) {
+		f.Apply(Record{Seq: uint64(i + 1), Raw: raw})
+		v := f.View()
+		want += len(v.AppendReferenceJSON(nil))
+		views <- v
+	}
+	close(views)
+	if got := <-read; got != want {
+		t.Errorf("the views had %d bytes elsewhere, %d here", got, want)
+	}
+}
+
 func TestReferenceErrorsAreTyped(t *testing.T) {
 	const start = `{"type":"RUN_STARTED","threadId":"t","runId":"r"}`
 	for _, c := range []struct {

@@ -1,8 +1,6 @@
 package fold
 
 import (
-	"strings"
-
 	"github.com/agstore/agstore/agui"
 	"github.com/agstore/agstore/internal/jsonvalue"
 )
@@ -240,21 +238,18 @@ func (t *refTranscript) show() []agui.Message {
 	return out
 }
 
-func newRefMessage(from *agui.Message) *refMessage {
+func newRefMessage(message *agui.Message) *refMessage {
+	from := detached(message)
 	m := &refMessage{
-		id: strings.Clone(from.ID), role: agui.Role(strings.Clone(string(from.Role))), name: agui.Detached(from.Name),
-		hasCalls: from.ToolCalls != nil, toolCallID: agui.Detached(from.ToolCallID), failure: agui.Detached(from.Error),
-		activityType: agui.Detached(from.ActivityType), encrypted: agui.Detached(from.EncryptedValue),
-		owner: agui.Detached(from.SubagentRunID),
+		id: from.ID, role: from.Role, name: from.Name, hasCalls: from.ToolCalls != nil,
+		toolCallID: from.ToolCallID, failure: from.Error, activityType: from.ActivityType,
+		encrypted: from.EncryptedValue, owner: from.SubagentRunID,
 	}
 	m.setContent(from.Content)
 	m.merge(from.Metadata)
 	for i := range from.ToolCalls {
 		call := &from.ToolCalls[i]
-		c := &refCall{
-			id: strings.Clone(call.ID), name: strings.Clone(call.Name),
-			arguments: jsonvalue.NewText(call.Arguments), encrypted: agui.Detached(call.EncryptedValue),
-		}
+		c := &refCall{id: call.ID, name: call.Name, arguments: jsonvalue.NewText(call.Arguments), encrypted: call.EncryptedValue}
 		c.merge(call.Metadata)
 		m.calls = append(m.calls, c)
 	}
