@@ -18,8 +18,9 @@ import (
 type access int
 
 const (
-	reading access = iota // a store that is not there is not found
-	writing               // it is created
+	reading   access = iota // a store that is not there is not found
+	following               // reading, until it is interrupted: others share the store meanwhile
+	writing                 // a store that is not there is created
 )
 
 // lockPatience is how long a command waits for another short one that has the
@@ -33,7 +34,7 @@ func (a *app) connect(ctx context.Context, want access) (*client.Client, func() 
 		c := client.New(a.server, client.Options{})
 		return c, func() error { c.Close(); return nil }, nil
 	}
-	if want == reading {
+	if want != writing {
 		if err := a.exists(); err != nil {
 			return nil, nil, err
 		}
@@ -41,7 +42,7 @@ func (a *app) connect(ctx context.Context, want access) (*client.Client, func() 
 	ctx, cancel := context.WithTimeout(ctx, lockPatience)
 	defer cancel()
 	for {
-		c, done, err := a.attempt(ctx)
+		c, done, err := a.attempt(ctx, want)
 		if !errors.Is(err, eventlog.ErrLocked) {
 			return c, done, err
 		}
@@ -57,11 +58,11 @@ func (a *app) connect(ctx context.Context, want access) (*client.Client, func() 
 }
 
 // attempt opens the store, or else asks who has it.
-func (a *app) attempt(ctx context.Context) (*client.Client, func() error, error) {
+func (a *app) attempt(ctx context.Context, want access) (*client.Client, func() error, error) {
 	opts := client.Options{Scope: a.scope}
 	store, err := agstore.Open(a.data, agstore.Options{})
 	if err == nil {
-		return inProcess(store, opts)
+		return inProcess(store, opts, want == following)
 	}
 	if !errors.Is(err, eventlog.ErrLocked) {
 		return nil, nil, err
@@ -89,11 +90,20 @@ func (a *app) exists() error {
 	}
 }
 
-// inProcess serves an open store to a client in this process.
-func inProcess(store *agstore.Store, opts client.Options) (*client.Client, func() error, error) {
+// inProcess serves an open store to a client in this process and, if it is
+// shared, to others on its control socket.
+func inProcess(store *agstore.Store, opts client.Options, shared bool) (*client.Client, func() error, error) {
 	served, err := api.New(store, api.Options{})
 	if err != nil {
 		return nil, nil, errors.Join(err, store.Close())
+	}
+	unshare := func() error { return nil }
+	if shared {
+		control, err := served.ControlSocket()
+		if err != nil {
+			return nil, nil, errors.Join(err, served.Close(context.Background()), store.Close())
+		}
+		unshare = control.Close
 	}
 	l := newPipeListener()
 	server := &http.Server{Handler: served.Trusted()}
@@ -115,7 +125,7 @@ func inProcess(store *agstore.Store, opts client.Options) (*client.Client, func(
 		if served := <-ended; !errors.Is(served, http.ErrServerClosed) {
 			err = errors.Join(err, served)
 		}
-		return errors.Join(err, served.Close(ctx), store.Close())
+		return errors.Join(err, unshare(), served.Close(ctx), store.Close())
 	}, nil
 }
 

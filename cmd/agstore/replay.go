@@ -48,7 +48,11 @@ func (a *app) replayCommand() *cobra.Command {
 			if full {
 				limit = 0
 			}
-			return a.with(ctx, reading, func(c *client.Client) error {
+			want := reading
+			if follow {
+				want = following
+			}
+			return a.with(ctx, want, func(c *client.Client) error {
 				return a.play(replay.Pace(ctx, c.Records(ctx, args[0], opts), factor, limit))
 			})
 		}),

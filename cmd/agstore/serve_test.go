@@ -83,32 +83,39 @@ func TestServerFlag(t *testing.T) {
 	}
 }
 
-// A replay that follows shows what is written while it runs.
+// A replay that follows shows what is written while it runs, by a program that
+// holds the store or beside the replay, which then holds it itself.
 func TestReplayFollows(t *testing.T) {
-	c := newCLI(t)
-	c.hold(true)
-	c.with(turn("r1", "", "one")).ok("import", "t", "-")
-	ctx, cancel := context.WithCancel(t.Context())
-	follower := *c
-	pr, pw := io.Pipe()
-	follower.ctx, follower.out = ctx, pw
-	ended := make(chan result, 1)
-	go func() { ended <- follower.run("replay", "t", "--follow", "--speed", "max", "--json") }()
-	lines := bufio.NewReader(pr)
-	read := func(from, to int) {
-		for seq := from; seq <= to; seq++ {
-			line, err := lines.ReadString('\n')
-			if err != nil || !strings.HasPrefix(line, fmt.Sprintf(`{"seq":%d,`, seq)) {
-				t.Errorf("seq %d: %q, %v", seq, line, err)
+	for _, held := range []bool{true, false} {
+		t.Run(fmt.Sprintf("held=%v", held), func(t *testing.T) {
+			c := newCLI(t)
+			if held {
+				c.hold(true)
 			}
-		}
-	}
-	read(1, 5)
-	c.with(turn("r2", "", "two")).ok("import", "t", "-")
-	read(6, 10)
-	cancel()
-	if r := <-ended; r.code != int(exitInterrupted) {
-		t.Errorf("exit %d: %s", r.code, r.err)
+			c.with(turn("r1", "", "one")).ok("import", "t", "-")
+			ctx, cancel := context.WithCancel(t.Context())
+			follower := *c
+			pr, pw := io.Pipe()
+			follower.ctx, follower.out = ctx, pw
+			ended := make(chan result, 1)
+			go func() { ended <- follower.run("replay", "t", "--follow", "--speed", "max", "--json") }()
+			lines := bufio.NewReader(pr)
+			read := func(from, to int) {
+				for seq := from; seq <= to; seq++ {
+					line, err := lines.ReadString('\n')
+					if err != nil || !strings.HasPrefix(line, fmt.Sprintf(`{"seq":%d,`, seq)) {
+						t.Errorf("seq %d: %q, %v", seq, line, err)
+					}
+				}
+			}
+			read(1, 5)
+			c.with(turn("r2", "", "two")).ok("import", "t", "-")
+			read(6, 10)
+			cancel()
+			if r := <-ended; r.code != int(exitInterrupted) {
+				t.Errorf("exit %d: %s", r.code, r.err)
+			}
+		})
 	}
 }
 
