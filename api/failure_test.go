@@ -32,9 +32,11 @@ func TestAgentFailures(t *testing.T) {
 		kept  bool // the half message had arrived
 	}{
 		"answers 500": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "boom", 500) }, api.CodeAgentStatus, false},
-		"redirects":   {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/other", http.StatusTemporaryRedirect) }, api.CodeAgentStatus, false},
-		"sends HTML":  {sends("text/html", "<html>login</html>"), api.CodeAgentContentType, false},
-		"sends JSON":  {sends("application/json", `{"error":"x"}`), api.CodeAgentContentType, false},
+		"redirects": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/other", http.StatusTemporaryRedirect)
+		}, api.CodeAgentStatus, false},
+		"sends HTML": {sends("text/html", "<html>login</html>"), api.CodeAgentContentType, false},
+		"sends JSON": {sends("application/json", `{"error":"x"}`), api.CodeAgentContentType, false},
 		"hangs before the answer": {func(_ http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done()
 		}, api.CodeAgentTimeout, false},
