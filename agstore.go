@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"time"
 
 	"github.com/agstore/agstore/agui"
 	"github.com/agstore/agstore/eventlog"
@@ -25,6 +26,14 @@ type Options struct {
 	Fold fold.Options
 	// OpenViews is how many threads' views are kept in memory; 0 is 256.
 	OpenViews int
+	// ImplicitLease is how long a run that is written by raw appends counts as
+	// its producer's after the latest one; 0 is 10 minutes.
+	ImplicitLease time.Duration
+	// KeyAge is how long idempotency keys are kept; 0 is 7 days.
+	KeyAge time.Duration
+	// Recovered, if given, is told of every run that Open closed because its
+	// writer had died.
+	Recovered func(thread eventlog.ThreadKey, run agui.RunKey)
 }
 
 // Store is an open store. A Store itself has only administration: threads are
@@ -41,7 +50,11 @@ type Store struct {
 // of a process that died while it wrote them. Only one process can have a store
 // open: for a second one, an eventlog.LockedError says who has.
 func Open(dir string, opts Options) (*Store, error) {
-	log, err := pebblelog.Open(dir, pebblelog.Options{InMemory: opts.InMemory, Limits: opts.Limits})
+	log, err := pebblelog.Open(dir, pebblelog.Options{
+		InMemory: opts.InMemory, Limits: opts.Limits,
+		ImplicitLease: opts.ImplicitLease, KeyAge: opts.KeyAge,
+		Listener: pebblelog.Listener{RunRecovered: opts.Recovered},
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -113,17 +126,19 @@ func (s *Scope) Records(ctx context.Context, thread string, at replay.Point, fro
 }
 
 // Follow yields the records of a thread behind seq after, those stored and then
-// those to come, without a gap. See feed.Hub.Follow.
+// those to come, without a gap. It waits for a thread that does not exist yet,
+// and ends only with its context, the store (ErrClosed) or the caller's loop.
 func (s *Scope) Follow(ctx context.Context, thread string, after uint64) iter.Seq2[eventlog.Record, error] {
 	return s.store.hub.Follow(ctx, s.key(thread), after)
 }
 
-// View gives what the thread looks like now.
+// View gives what the thread looks like now; ErrThreadNotFound if there is none.
 func (s *Scope) View(ctx context.Context, thread string) (*fold.View, error) {
 	return s.store.views.Head(ctx, s.key(thread))
 }
 
-// ViewAt gives what the thread looked like at a point.
+// ViewAt gives what the thread looked like at a point: ErrThreadNotFound,
+// ErrRunNotFound, or ErrNotFound for a seq behind the end.
 func (s *Scope) ViewAt(ctx context.Context, thread string, at replay.Point) (*fold.View, error) {
 	return replay.View(ctx, s.store.log, s.key(thread), at, s.store.opts.Fold)
 }
@@ -143,13 +158,15 @@ func (s *Scope) Threads(ctx context.Context, after string) iter.Seq2[eventlog.Th
 	return s.store.log.Threads(ctx, s.name, after)
 }
 
-// Runs lists the runs of a thread in order of their starts.
+// Runs lists the runs of a thread in order of their starts; ErrThreadNotFound if
+// there is no such thread.
 func (s *Scope) Runs(ctx context.Context, thread string) ([]eventlog.Run, error) {
 	return s.store.log.Runs(ctx, s.key(thread))
 }
 
 // FindRun finds the run that name means in a thread: "id" (its latest attempt),
-// "id#2", or agui.RootParent for the zero key, before the first run.
+// "id#2", or agui.RootParent for the zero key, before the first run. Errors:
+// ErrThreadNotFound, ErrRunNotFound.
 func (s *Scope) FindRun(ctx context.Context, thread, name string) (agui.RunKey, error) {
 	runs, err := s.Runs(ctx, thread)
 	if err != nil {

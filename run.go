@@ -19,6 +19,10 @@ import (
 type RunInput struct {
 	RunID  string       // empty: a new random id
 	Parent *agui.RunKey // the run to continue; nil: the head; the zero key: none
+	// UnknownParent is a parentRunId that names no ended run of the thread. It
+	// is recorded as given, the run follows the head, and the view says so
+	// (fold-rules R33).
+	UnknownParent string
 	// Messages are AG-UI messages. Those whose ids the lineage holds already
 	// are left out of the record.
 	Messages []json.RawMessage
@@ -28,7 +32,8 @@ type RunInput struct {
 	Context        json.RawMessage // AG-UI's list of context entries; nil: none
 	Resume         json.RawMessage // AG-UI's list of answers to interrupts; nil: none
 	ForwardedProps json.RawMessage // recorded as given: no secrets; nil: none
-	// Digest is kept with the run, to tell a repeated start from another one.
+	// Digest is kept with the run, to tell a repeated start from another one;
+	// zero: it is not needed.
 	Digest [16]byte
 }
 
@@ -69,6 +74,9 @@ func (s *Scope) beginRun(ctx context.Context, thread string, in RunInput) (*Run,
 	before, parent, start, err := s.origin(ctx, thread, in.Parent)
 	if err != nil {
 		return nil, err
+	}
+	if in.Parent == nil && in.UnknownParent != "" {
+		parent = in.UnknownParent
 	}
 	turn, err := unknown(before, in.Messages)
 	if err != nil {
@@ -123,7 +131,7 @@ func unknown(view *fold.View, messages []json.RawMessage) ([]json.RawMessage, er
 			ID json.RawMessage `json:"id"`
 		}
 		if err := json.Unmarshal(m, &fields); err != nil {
-			return nil, errors.Join(eventlog.ErrInvalid, err)
+			return nil, &eventlog.InvalidError{Reason: "a message is no JSON object: " + err.Error()}
 		}
 		id, ok := agui.Unquote(fields.ID)
 		if ok && known[id] {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/agstore/agstore"
 	"github.com/agstore/agstore/agui"
-	"github.com/agstore/agstore/api/problem"
 	"github.com/agstore/agstore/eventlog"
 )
 
@@ -18,7 +17,7 @@ import (
 // With Last-Event-ID only what came after it.
 func (s *Server) connect(w http.ResponseWriter, r *http.Request) error {
 	if _, ok := s.opts.Agents[r.PathValue("agent")]; !ok {
-		return problem.New(http.StatusNotFound, "agent_not_found", "no agent is called "+r.PathValue("agent"))
+		return s.agentNotFound(r)
 	}
 	in, err := s.readInput(w, r)
 	if err != nil {
@@ -29,11 +28,18 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	scope := s.scope(r)
-	path, err := lineageOfHead(r.Context(), scope, in.thread)
+	info, err := scope.Thread(r.Context(), in.thread)
 	if err != nil && !errors.Is(err, eventlog.ErrThreadNotFound) {
 		return err
 	}
-	out, stop := s.newStream(w, formatSSE)
+	if after > info.LastSeq {
+		return behindTheEnd(info, after, true)
+	}
+	path, err := pathToHead(r.Context(), scope, info)
+	if err != nil {
+		return err
+	}
+	out, stop := s.newStream(w, formatSSE, true)
 	defer stop()
 	if len(path.segments) == 0 || after >= path.end {
 		return nil
@@ -61,12 +67,11 @@ type path struct {
 	end      uint64 // seq at which it is over; Unbounded while the head runs
 }
 
-func lineageOfHead(ctx context.Context, scope *agstore.Scope, thread string) (path, error) {
-	info, err := scope.Thread(ctx, thread)
-	if err != nil {
-		return path{}, err
+func pathToHead(ctx context.Context, scope *agstore.Scope, info eventlog.Thread) (path, error) {
+	if info.Runs == 0 {
+		return path{}, nil
 	}
-	runs, err := scope.Runs(ctx, thread)
+	runs, err := scope.Runs(ctx, info.Key.Thread)
 	if err != nil {
 		return path{}, err
 	}

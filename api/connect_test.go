@@ -54,6 +54,10 @@ func TestConnectWhenNothingIsLive(t *testing.T) {
 	if got := b.frames(b.post("/v1/agents/helper/connect", input("t", "x"), "Last-Event-ID", "6")); len(got) != 0 {
 		t.Errorf("behind the end: %v", got)
 	}
+	resp := b.post("/v1/agents/helper/connect", input("t", "x"), "Last-Event-ID", "7")
+	if p := problemOf(t, resp); resp.StatusCode != http.StatusConflict || p["actual"] != 6.0 {
+		t.Errorf("a cursor of another life: %v", p)
+	}
 }
 
 // Who connects is shown the path to the head: no other branch, and nothing that

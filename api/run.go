@@ -2,7 +2,11 @@ package api
 
 import (
 	"errors"
+	"maps"
 	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/agstore/agstore"
 	"github.com/agstore/agstore/agui"
@@ -22,7 +26,7 @@ const (
 func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 	agent, ok := s.opts.Agents[r.PathValue("agent")]
 	if !ok {
-		return problem.New(http.StatusNotFound, "agent_not_found", "no agent is called "+r.PathValue("agent"))
+		return s.agentNotFound(r)
 	}
 	in, err := s.readInput(w, r)
 	if err != nil {
@@ -46,7 +50,11 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 	if err := s.begin(); err != nil {
 		return err
 	}
-	run, err := scope.BeginRun(r.Context(), in.thread, in.start(parent, clientState))
+	start := in.start(parent, clientState)
+	if in.named && parent == nil {
+		start.UnknownParent = in.parent
+	}
+	run, err := scope.BeginRun(r.Context(), in.thread, start)
 	if err != nil {
 		s.recording.Done()
 		return s.joinRun(w, r, scope, in, err)
@@ -78,6 +86,12 @@ func hasState(r *http.Request, scope *agstore.Scope, thread string) bool {
 	return err == nil && view.State != nil
 }
 
+func (s *Server) agentNotFound(r *http.Request) error {
+	p := problem.New(http.StatusNotFound, "agent_not_found", "no agent is called "+strconv.Quote(r.PathValue("agent")))
+	p.Hint = "the agents are: " + strings.Join(slices.Sorted(maps.Keys(s.opts.Agents)), ", ")
+	return p
+}
+
 // joinRun streams the run that a refused start asked for again, from its start.
 func (s *Server) joinRun(w http.ResponseWriter, r *http.Request, scope *agstore.Scope, in *runInput, refused error) error {
 	exists := (*eventlog.RunExistsError)(nil)
@@ -99,7 +113,7 @@ func (s *Server) joinRun(w http.ResponseWriter, r *http.Request, scope *agstore.
 // streamRun sends the records of one run, from its start to its end.
 func (s *Server) streamRun(w http.ResponseWriter, r *http.Request, scope *agstore.Scope, thread string, run agui.RunKey, first uint64) error {
 	w.Header().Set(RunHeader, headerValue(run.String()))
-	out, stop := s.newStream(w, formatSSE)
+	out, stop := s.newStream(w, formatSSE, true)
 	defer stop()
 	for rec, err := range scope.Follow(r.Context(), thread, first-1) {
 		if err != nil {

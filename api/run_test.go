@@ -254,6 +254,25 @@ func TestRunFromAnEarlierRun(t *testing.T) {
 	}
 }
 
+// A parentRunId that names no run is no pointer: the run follows the head, and
+// the view says so (fold-rules R33).
+func TestRunWithAnUnknownParent(t *testing.T) {
+	b := newBench(t, says(answer("r2", "a2", "two")...))
+	for _, e := range answer("r1", "a1", "one") {
+		if _, err := b.scope.Append(b.ctx, "t", []byte(e)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.startRun(strings.Replace(input("t", "r2", user("u2", "And?")), `"runId":"r2"`, `"runId":"r2","parentRunId":"typo"`, 1))
+	view, err := b.scope.View(b.ctx, "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := string(view.AppendJSON(nil)); !strings.Contains(s, "one") || !strings.Contains(s, "two") || !strings.Contains(s, "unknown_parent") {
+		t.Errorf("the view is %s", s)
+	}
+}
+
 func TestBadRunRequests(t *testing.T) {
 	b := newBench(t, says())
 	for name, c := range map[string]struct {

@@ -94,14 +94,14 @@ func (o Options) validate() error {
 		u, err := url.Parse(a.URL)
 		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 			errs = append(errs, &eventlog.Error{
-				Op: fmt.Sprintf("configure agent %q", name), Err: eventlog.ErrInvalid,
-				Hint: "an agent's URL is absolute and begins with http:// or https://",
+				Op:  fmt.Sprintf("configure agent %q", name),
+				Err: &eventlog.InvalidError{Reason: "an agent's URL is absolute and begins with http:// or https://"},
 			})
 		}
 		if name == "" || strings.Contains(name, "/") {
 			errs = append(errs, &eventlog.Error{
-				Op: fmt.Sprintf("configure agent %q", name), Err: eventlog.ErrInvalid,
-				Hint: "an agent's name is a part of URLs: not empty, without a slash",
+				Op:  fmt.Sprintf("configure agent %q", name),
+				Err: &eventlog.InvalidError{Reason: "an agent's name is a part of URLs: not empty, without a slash"},
 			})
 		}
 	}
@@ -147,8 +147,31 @@ func New(store *agstore.Store, opts Options) (*Server, error) {
 
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.mux.ServeHTTP(w, withThread(r))
+	r = withThread(r)
+	if _, pattern := s.mux.Handler(r); pattern == "" {
+		// The mux says in plain text what it has no handler for.
+		w = &problemWriter{ResponseWriter: w, r: r}
+	}
+	s.mux.ServeHTTP(w, r)
 }
+
+// problemWriter turns the mux's own answers into problems.
+type problemWriter struct {
+	http.ResponseWriter
+	r *http.Request
+}
+
+func (w *problemWriter) WriteHeader(status int) {
+	code, detail := "path_not_found", "nothing is served at "+w.r.URL.Path
+	if status == http.StatusMethodNotAllowed {
+		code, detail = "method_not_allowed", w.r.Method+" is not served here; allowed: "+w.Header().Get("Allow")
+	}
+	w.Header().Del("X-Content-Type-Options")
+	problem.Write(w.ResponseWriter, problem.New(status, code, detail))
+}
+
+// Write drops the plain text.
+func (w *problemWriter) Write(p []byte) (int, error) { return len(p), nil }
 
 // threadID marks the thread that a request's path names.
 type threadID struct{}
@@ -246,8 +269,8 @@ func (s *Server) scope(r *http.Request) *agstore.Scope {
 }
 
 // badRequest is the error for an argument that cannot be used.
-func badRequest(op, hint string) error {
-	return &eventlog.Error{Op: op, Err: eventlog.ErrInvalid, Hint: hint}
+func badRequest(op, reason string) error {
+	return &eventlog.Error{Op: op, Err: &eventlog.InvalidError{Reason: reason}}
 }
 
 // seqParam reads a query parameter that is a seq; 0 if it is not given.

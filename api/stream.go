@@ -52,15 +52,17 @@ type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	timeout time.Duration
+	live    bool // each record goes out at once
 
 	mu     sync.Mutex // the heartbeat writes too
 	buf    []byte
 	failed error
 }
 
-// newStream begins the answer. stop ends its heartbeat; call it before the
+// newStream begins the answer; live if records are waited for in it. stop ends
+// its heartbeat; call it before the
 // handler returns.
-func (s *Server) newStream(w http.ResponseWriter, f format) (out *stream, stop func()) {
+func (s *Server) newStream(w http.ResponseWriter, f format, live bool) (out *stream, stop func()) {
 	h := w.Header()
 	h.Set("Content-Type", typeSSE)
 	if f != formatSSE {
@@ -69,9 +71,9 @@ func (s *Server) newStream(w http.ResponseWriter, f format) (out *stream, stop f
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // nginx would hold the events back
 	w.WriteHeader(http.StatusOK)
-	out = &stream{format: f, w: w, control: http.NewResponseController(w), timeout: s.opts.WriteTimeout}
+	out = &stream{format: f, w: w, control: http.NewResponseController(w), timeout: s.opts.WriteTimeout, live: live}
 	out.flush()
-	if f != formatSSE {
+	if f != formatSSE || !live {
 		return out, func() {}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -137,7 +139,9 @@ func (o *stream) record(r eventlog.Record, echo bool) bool {
 		o.buf = append(AppendRecord(o.buf, r), '\n')
 	}
 	o.send()
-	o.flush()
+	if o.live {
+		o.flush()
+	}
 	return o.failed == nil
 }
 

@@ -190,10 +190,12 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, name string) err
 	if err != nil {
 		return err
 	}
-	if last, err := s.lastEventID(r); err != nil {
+	cursor, err := s.lastEventID(r)
+	if err != nil {
 		return err
-	} else if last > 0 {
-		after = last
+	}
+	if cursor > 0 {
+		after = cursor
 	}
 	to, err := seqParam(r, "to")
 	if err != nil {
@@ -219,16 +221,13 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, name string) err
 		return err
 	}
 	if after > info.LastSeq {
-		return &eventlog.Error{
-			Op: "read events of", Key: info.Key, Hint: "the cursor is of another life of this store: start again from 0",
-			Err: &eventlog.ConflictError{Expected: after, Actual: info.LastSeq},
-		}
+		return behindTheEnd(info, after, cursor > 0 || follow)
 	}
 	records := scope.Read(r.Context(), name, opts)
 	if follow {
 		records = scope.Follow(r.Context(), name, after)
 	}
-	out, stop := s.newStream(w, f)
+	out, stop := s.newStream(w, f, follow)
 	defer stop()
 	for rec, err := range records {
 		if err != nil {
@@ -237,13 +236,28 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, name string) err
 			panic(http.ErrAbortHandler)
 		}
 		if to > 0 && rec.Seq > to {
-			return nil
+			return nil // a follower; a reader is bounded by To
 		}
 		if !out.record(rec, echoed(rec)) {
 			return nil
 		}
 	}
 	return nil
+}
+
+// behindTheEnd is the error for a seq that a thread does not have: a cursor that
+// was given out by another life of the store, or just a wrong number.
+func behindTheEnd(info eventlog.Thread, seq uint64, cursor bool) error {
+	if cursor {
+		return &eventlog.Error{
+			Op: "go on in", Key: info.Key, Hint: "the cursor is of another life of this store: start again from 0",
+			Err: &eventlog.ConflictError{Expected: seq, Actual: info.LastSeq},
+		}
+	}
+	return &eventlog.Error{
+		Op: "read", Key: info.Key, Seq: seq + 1, Err: eventlog.ErrNotFound,
+		Hint: fmt.Sprintf("the last record of the thread is %d", info.LastSeq),
+	}
 }
 
 // echoed reports whether a record says again what the store wrote before it: an

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -288,19 +287,47 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// A thread that the store cannot read to its end is cut off, not ended.
-func TestUnknownThreadAndMethods(t *testing.T) {
+// Whatever is asked for that is not there, the answer is a problem.
+func TestWhatIsNotServed(t *testing.T) {
 	b := newBench(t, says())
-	for path, status := range map[string]int{"/v1/threads/none": 404, "/v1/threads/none/events": 404, "/v1/threads/none/runs": 404, "/healthz": 200, "/nothing": 404} {
-		resp, err := http.Get(b.url + path)
+	if _, err := b.scope.Append(b.ctx, "t", lines(`{"type":"X"}`)...); err != nil {
+		t.Fatal(err)
+	}
+	for request, want := range map[string]struct {
+		status int
+		code   string
+	}{
+		"GET /v1/threads/none":                         {404, "thread_not_found"},
+		"GET /v1/threads/none/events":                  {404, "thread_not_found"},
+		"GET /v1/threads/none/runs":                    {404, "thread_not_found"},
+		"GET /v1/threads/t?run=none":                   {404, "run_not_found"},
+		"GET /v1/threads/t?at=2":                       {404, "not_found"},
+		"GET /v1/threads/t?at=-1":                      {400, "invalid"},
+		"GET /v1/threads/t?at=1&run=r":                 {400, "invalid"},
+		"GET /v1/threads/t?profile=odd":                {400, "invalid"},
+		"GET /v1/threads/t/events?after=2":             {404, "not_found"},
+		"GET /v1/threads/t/events?format=odd":          {400, "invalid"},
+		"GET /v1/threads/t/events?follow=maybe":        {400, "invalid"},
+		"GET /v1/threads/t/events?after=2&follow=true": {409, "conflict"},
+		"GET /":                     {404, "path_not_found"},
+		"GET /v1/threads/":          {404, "path_not_found"},
+		"GET /v1/threads/t/x":       {404, "path_not_found"},
+		"PUT /v1/threads/t":         {405, "method_not_allowed"},
+		"GET /v1/agents/helper/run": {405, "method_not_allowed"},
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		req, err := http.NewRequestWithContext(b.ctx, method, b.url+path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		io.Copy(io.Discard, resp.Body)
-		resp.Body.Close()
-		if resp.StatusCode != status {
-			t.Errorf("%s: %d", path, resp.StatusCode)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
 		}
+		if p := problemOf(t, resp); resp.StatusCode != want.status || p["code"] != want.code {
+			t.Errorf("%s: %d, %v", request, resp.StatusCode, p)
+		}
+		resp.Body.Close()
 	}
 }
 

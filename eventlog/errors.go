@@ -32,7 +32,7 @@ var (
 	ErrLocked = errors.New("the store is in use")
 	// ErrInvalidEvent: bytes that are no event ([agui.InvalidEventError]).
 	ErrInvalidEvent = agui.ErrInvalidEvent
-	// ErrInvalid: an argument that cannot be used.
+	// ErrInvalid: an argument that cannot be used ([InvalidError]).
 	ErrInvalid = errors.New("invalid argument")
 	// ErrTooLarge: over one of the Limits ([TooLargeError]).
 	ErrTooLarge = errors.New("too large")
@@ -40,8 +40,9 @@ var (
 	ErrCorrupt = errors.New("the store is damaged")
 	// ErrNoSpace: the disk is full.
 	ErrNoSpace = errors.New("no space left for the store")
-	// ErrUnavailable: the log takes no writes since one failed; reads go on.
-	ErrUnavailable = errors.New("the store takes no writes")
+	// ErrUnavailable: the log takes no writes since one failed (reads go on), or
+	// the server that has it cannot be reached.
+	ErrUnavailable = errors.New("unavailable")
 	// ErrVersion: written by a newer version of agstore ([VersionError]).
 	ErrVersion = errors.New("unknown format version")
 	// ErrClosed: the log, or what belongs to it, was closed.
@@ -80,6 +81,16 @@ func (e *Error) Error() string {
 
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Err }
+
+// InvalidError says which argument cannot be used, and why.
+type InvalidError struct {
+	Reason string // as "the thread id is empty"
+}
+
+func (e *InvalidError) Error() string { return fmt.Sprintf("%v: %s", ErrInvalid, e.Reason) }
+
+// Is reports that it is an ErrInvalid.
+func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
 
 // ConflictError: the thread's last seq is not the expected one.
 type ConflictError struct {

@@ -127,9 +127,9 @@ type Writer interface {
 	Lease() Lease
 	// First is the seq of the run's RUN_STARTED.
 	First() uint64
-	// Append writes events of the run; durable when it returns nil. A
-	// RUN_STARTED is recorded as an echo. After the run's terminal event:
-	// ErrFenced.
+	// Append writes events of the run; durable when it returns nil. Whatever ids
+	// they have, they are this run's: a RUN_STARTED is recorded as an echo, a
+	// RUN_FINISHED or RUN_ERROR ends it. After that: ErrFenced.
 	Append(ctx context.Context, events ...[]byte) (Appended, error)
 	// Enqueue hands events over in order and returns without waiting for the
 	// disk, unless too much is under way. nil means accepted, not acknowledged:
@@ -258,12 +258,12 @@ type Commit struct {
 // Limits are the sizes beyond which an append is refused. A zero field has the
 // default of DefaultLimits.
 type Limits struct {
-	IDBytes     int // a scope or a thread id
-	KeyBytes    int // an idempotency key
-	EventBytes  int // one event
-	BatchEvents int // events of one batch
-	BatchBytes  int // all events of one batch
-	OpenRuns    int // running runs of one thread
+	IDBytes     int // bytes of a scope or a thread id; 4,096
+	KeyBytes    int // bytes of an idempotency key; 1,024
+	EventBytes  int // bytes of one event; 32 MiB
+	BatchEvents int // events of one batch; 10,000
+	BatchBytes  int // bytes of all events of one batch; 64 MiB
+	OpenRuns    int // running runs of one thread; 1,000
 }
 
 // DefaultLimits are the limits of a log that was given none.

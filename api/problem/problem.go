@@ -83,6 +83,14 @@ func kinds() []kind {
 	}
 }
 
+// hints say what to do where nobody has said anything better.
+var hints = map[string]string{
+	"run_active":       "connect to the thread to follow the run, or start again when it has ended",
+	"run_exists":       "use a new run id; the same request again joins its run",
+	"thread_not_found": "agstore threads, or GET /v1/threads, lists the threads",
+	"run_not_found":    "agstore runs, or GET /v1/threads/{thread}/runs, lists the runs",
+}
+
 // Of makes the problem of an error. An error of no known kind is a 500 with
 // code "internal".
 func Of(err error) *Problem {
@@ -98,6 +106,9 @@ func Of(err error) *Problem {
 	}
 	p.Type = "urn:agstore:problem:" + p.Code
 	p.describe(err)
+	if p.Hint == "" {
+		p.Hint = hints[p.Code]
+	}
 	return p
 }
 
@@ -129,6 +140,9 @@ func (p *Problem) describe(err error) {
 	if e := (*eventlog.FencedError)(nil); errors.As(err, &e) {
 		p.Run, p.Attempt, p.Epoch, p.Current, p.Owner = e.Run.ID, e.Run.Attempt, e.Epoch, e.Current, e.Owner
 		p.RunState = e.Status.String()
+	}
+	if e := (*eventlog.InvalidError)(nil); errors.As(err, &e) {
+		p.Reason = e.Reason
 	}
 	if e := (*agui.InvalidEventError)(nil); errors.As(err, &e) {
 		p.Offset, p.Reason = e.Offset, e.Reason
@@ -185,6 +199,8 @@ func (p *Problem) root() error {
 		_ = status.UnmarshalText([]byte(p.RunState)) // a newer server's word reads as running
 	}
 	switch {
+	case p.Code == "invalid" && p.Reason != "":
+		return &eventlog.InvalidError{Reason: p.Reason}
 	case p.Code == "conflict" && p.Key != "":
 		return &eventlog.KeyConflictError{Key: p.Key, First: p.First, Last: p.Last}
 	case p.Code == "conflict":

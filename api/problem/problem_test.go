@@ -36,6 +36,7 @@ func TestErrorsCrossTheNetwork(t *testing.T) {
 		{eventlog.ErrRunNotFound, eventlog.ErrRunNotFound, 404},
 		{eventlog.ErrNotFound, eventlog.ErrNotFound, 404},
 		{eventlog.ErrInvalid, eventlog.ErrInvalid, 400},
+		{&eventlog.InvalidError{Reason: "the thread id is empty"}, eventlog.ErrInvalid, 400},
 		{eventlog.ErrCorrupt, eventlog.ErrCorrupt, 500},
 		{eventlog.ErrNoSpace, eventlog.ErrNoSpace, 507},
 		{eventlog.ErrUnavailable, eventlog.ErrUnavailable, 503},

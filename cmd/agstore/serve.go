@@ -40,12 +40,14 @@ type service struct {
 	*app
 	listen string
 	agents []string
+	hosts  []string
 	idle   time.Duration
 }
 
 func (s *service) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&s.listen, "listen", "127.0.0.1:4180", "the address to listen on; port 0: any free one")
 	cmd.Flags().StringArrayVar(&s.agents, "agent", nil, "NAME=URL of an AG-UI agent; may be given again")
+	cmd.Flags().StringArrayVar(&s.hosts, "host", nil, "a host name to answer requests for, beside localhost; may be given again")
 	cmd.Flags().DurationVar(&s.idle, "agent-idle-timeout", 0, "how long an agent may be silent within a run (default 5m)")
 }
 
@@ -90,10 +92,8 @@ func (s *service) serve(ctx context.Context, served *api.Server) error {
 	if err != nil {
 		return abandon(errors.Join(fmt.Errorf("listen: %w", err), control.Close()))
 	}
-	// A browser may call across origins only what changes nothing: a page from
-	// elsewhere must not write to a server without authentication.
 	server := &http.Server{
-		Handler:           http.NewCrossOriginProtection().Handler(served),
+		Handler:           api.Guard(served, s.hosts...),
 		ReadHeaderTimeout: 10 * time.Second,
 	}
 	ended := make(chan error, 1)

@@ -132,7 +132,7 @@ func trim(raw []byte) []byte { return bytes.Trim(raw, " \t\r\n") }
 func (l *Log) checkKey(op string, key eventlog.ThreadKey) error {
 	for _, id := range []struct{ what, text string }{{"scope", key.Scope}, {"thread id", key.Thread}} {
 		if id.text == "" {
-			return &eventlog.Error{Op: op, Key: key, Err: eventlog.ErrInvalid, Hint: "the " + id.what + " is empty"}
+			return &eventlog.Error{Op: op, Key: key, Err: &eventlog.InvalidError{Reason: "the " + id.what + " is empty"}}
 		}
 		if len(id.text) > l.opts.Limits.IDBytes {
 			return &eventlog.Error{Op: op, Err: &eventlog.TooLargeError{What: id.what, Size: len(id.text), Limit: l.opts.Limits.IDBytes}}

@@ -17,7 +17,7 @@ func (l *Log) Append(ctx context.Context, key eventlog.ThreadKey, batch eventlog
 		return eventlog.Appended{}, &eventlog.Error{Op: op, Key: key, Run: batch.Run, Err: err, Hint: hint}
 	}
 	if batch.Origin != eventlog.OriginAppend && batch.Origin != eventlog.OriginImport {
-		return refuse(eventlog.ErrInvalid, "the origin of a batch is append or import")
+		return refuse(&eventlog.InvalidError{Reason: "the origin of a batch is append or import"}, "")
 	}
 	if n, limit := len(batch.Key), l.opts.Limits.KeyBytes; n > limit {
 		return refuse(&eventlog.TooLargeError{What: "idempotency key", Size: n, Limit: limit}, "")
@@ -58,7 +58,7 @@ func (l *Log) BeginRun(ctx context.Context, key eventlog.ThreadKey, start eventl
 	}
 	head := &events[0].head
 	if head.Type != agui.TypeRunStarted || head.RunID == nil {
-		return nil, &eventlog.Error{Op: op, Key: key, Err: eventlog.ErrInvalid, Hint: "a run begins with a RUN_STARTED that has a runId"}
+		return nil, &eventlog.Error{Op: op, Key: key, Err: &eventlog.InvalidError{Reason: "a run begins with a RUN_STARTED that has a runId"}}
 	}
 	c := newCall(callBegin, op, key)
 	c.events, c.bytes, c.origin = events, size, eventlog.OriginStore
