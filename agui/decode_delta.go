@@ -20,20 +20,77 @@ const (
 	seenTag
 )
 
-// delta reads an event that is TEXT_MESSAGE_CONTENT, REASONING_MESSAGE_CONTENT
-// or TOOL_CALL_ARGS and has its id, its delta and at most a subagentRunId. It
-// returns false for any other, and for one with anything unusual about it, and
-// leaves e as it was.
+// Delta is a piece of text: a TEXT_MESSAGE_CONTENT, a REASONING_MESSAGE_CONTENT
+// or a TOOL_CALL_ARGS with nothing else in it.
+type Delta struct {
+	Type Type
+	ID   []byte // messageId or toolCallId, WTF-8
+	Text []byte // delta, WTF-8
+	// SubagentRunID is nil if there is none.
+	SubagentRunID []byte
+}
+
+// Delta reads an event that is a [Delta], as Decode would, without copying it:
+// d holds pieces of raw and of the decoder's own memory, good until the next
+// call. It returns false for any other event, and for one with anything unusual
+// about it, which Decode may well accept.
+func (o *Decoder) Delta(raw []byte, d *Delta) bool {
+	var p pieces
+	if !p.read(raw) {
+		return false
+	}
+	o.scratch = o.scratch[:0]
+	var ok1, ok2, ok3 bool
+	d.Type = p.kind
+	d.ID, ok1 = o.plain(p.id)
+	d.Text, ok2 = o.plain(p.delta)
+	d.SubagentRunID, ok3 = o.plain(p.tag)
+	if cap(o.scratch) > textsSize {
+		o.scratch = nil
+	}
+	return ok1 && ok2 && ok3
+}
+
+// plain returns the text of a piece, unescaped behind what scratch holds.
+func (o *Decoder) plain(p piece) ([]byte, bool) {
+	if p.raw == nil {
+		return nil, true
+	}
+	if p.plain {
+		return p.raw[1 : len(p.raw)-1], true
+	}
+	from := len(o.scratch)
+	out, ok := jsonvalue.AppendText(o.scratch, p.raw)
+	if !ok {
+		return nil, false
+	}
+	o.scratch = out
+	return out[from:], true
+}
+
+// delta reads an event that is a [Delta] into e. If it returns false, e is as
+// it was.
 func (o *Decoder) delta(raw []byte, e *Event) bool {
+	var p pieces
+	return p.read(raw) && o.fill(e, &p)
+}
+
+// pieces are the members of a [Delta].
+type pieces struct {
+	kind           Type
+	id, delta, tag piece
+}
+
+// read finds the pieces of an event. It returns false if the event is no
+// [Delta] or unusual; escapes may still turn out to be broken.
+func (p *pieces) read(raw []byte) bool {
 	s := scanner{raw: raw}
 	s.space()
 	if s.at >= len(raw) || raw[s.at] != '{' {
 		return false
 	}
 	s.at++
-	var kind Type
-	var idName string
-	var id, delta, tag piece
+	var call bool // its id is a toolCallId
 	for seen := 0; ; {
 		name, ok := s.quoted()
 		if !ok || !name.plain || !s.past(':') {
@@ -47,17 +104,17 @@ func (o *Decoder) delta(raw []byte, e *Event) bool {
 		switch text := name.raw[1 : len(name.raw)-1]; string(text) {
 		case "type":
 			member = seenType
-			if kind = deltaType(value.raw); kind == "" {
+			if p.kind = deltaType(value.raw); p.kind == "" {
 				return false
 			}
 		case "messageId":
-			member, id, idName = seenID, value, "messageId"
+			member, p.id, call = seenID, value, false
 		case "toolCallId":
-			member, id, idName = seenID, value, "toolCallId"
+			member, p.id, call = seenID, value, true
 		case "delta":
-			member, delta = seenDelta, value
+			member, p.delta = seenDelta, value
 		case "subagentRunId":
-			member, tag = seenTag, value
+			member, p.tag = seenTag, value
 		}
 		if member == 0 || seen&member != 0 {
 			return false
@@ -69,31 +126,28 @@ func (o *Decoder) delta(raw []byte, e *Event) bool {
 		if !s.past('}') || s.at < len(raw) {
 			return false
 		}
-		if seen&^seenTag != seenType|seenID|seenDelta || (kind == TypeToolCallArgs) != (idName == "toolCallId") {
-			return false
-		}
-		return o.fill(e, kind, id, delta, tag)
+		return seen&^seenTag == seenType|seenID|seenDelta && (p.kind == TypeToolCallArgs) == call
 	}
 }
 
 // fill makes e the delta that has been read.
-func (o *Decoder) fill(e *Event, kind Type, id, delta, tag piece) bool {
-	o.room(len(id.raw) + len(delta.raw) + len(tag.raw))
-	idText, ok1 := o.keep(id)
-	deltaText, ok2 := o.keep(delta)
-	tagText, ok3 := o.keep(tag)
+func (o *Decoder) fill(e *Event, p *pieces) bool {
+	o.room(len(p.id.raw) + len(p.delta.raw) + len(p.tag.raw))
+	id, ok1 := o.keep(p.id)
+	delta, ok2 := o.keep(p.delta)
+	tag, ok3 := o.keep(p.tag)
 	if !ok1 || !ok2 || !ok3 {
 		return false
 	}
-	e.Type = kind
-	if kind == TypeToolCallArgs {
-		e.ToolCallID = Some(idText)
+	e.Type = p.kind
+	if p.kind == TypeToolCallArgs {
+		e.ToolCallID = Some(id)
 	} else {
-		e.MessageID = Some(idText)
+		e.MessageID = Some(id)
 	}
-	e.Delta = Some(deltaText)
-	if tag.raw != nil {
-		e.SubagentRunID = Some(tagText)
+	e.Delta = Some(delta)
+	if p.tag.raw != nil {
+		e.SubagentRunID = Some(tag)
 	}
 	return true
 }

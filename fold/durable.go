@@ -17,6 +17,7 @@ type durable struct {
 	seq     uint64
 	raw     []byte     // the current record's event
 	current agui.Event // the same decoded: its memory is used again
+	delta   agui.Delta // or this, if it is one
 
 	transcript transcript
 	state      *jsonvalue.Document
@@ -25,6 +26,7 @@ type durable struct {
 	runs    []*run
 	running []*run
 	byKey   map[agui.RunKey]*run
+	recent  *run // that of the latest piece of text; nil: none yet
 
 	interrupts []*interrupt // all, as they were first asked
 	pending    []*interrupt
@@ -80,6 +82,9 @@ func (d *durable) diagnoseAt(seq uint64, rule string, members ...any) {
 }
 
 func (d *durable) apply(r Record) {
+	if d.quick(r) {
+		return
+	}
 	d.seq, d.raw = r.Seq, r.Raw
 	defer func() { d.raw = nil }()
 	e := &d.current

@@ -298,7 +298,7 @@ func (d *durable) newResult(e *agui.Event) *message {
 func (d *durable) resultMessage(id, callID string, target *call) *message {
 	t := &d.transcript
 	m := t.results[resultKey{id, callID}]
-	if m == nil || t.byID[m.id] != m {
+	if m == nil || !t.lists(m) {
 		m = t.find(kindTool, id)
 	}
 	if m == nil || m.toolCallID.V != callID {

@@ -81,10 +81,12 @@ func (s *snapshot) read(messages []agui.Message) {
 		k := kindOf(from.Role)
 		m := t.find(k, from.ID)
 		if m == nil {
-			name := t.names[identity{k, from.ID}]
-			if j, ok := at[name]; ok && name != "" {
-				m = s.messages[j]
-			} else {
+			if p := t.places[k][from.ID]; p != nil {
+				if j, ok := at[p.id]; ok {
+					m = s.messages[j]
+				}
+			}
+			if m == nil {
 				m = s.d.create(k, from.ID, from.Role)
 			}
 		}
@@ -228,12 +230,12 @@ func ownedActivities(e *agui.Event, some bool) func(string) bool {
 // its nearest former predecessor that is still there, those that are kept (R9
 // d). It returns how many are gone.
 func (t *transcript) rebuild(messages []*message, kept map[*message]bool) (removed int) {
-	former := make([]*message, 0, len(t.byID))
+	former := make([]*message, 0, t.count)
 	for m := t.first; m != nil; m = m.next {
 		former = append(former, m)
+		m.place.message = nil
 	}
-	t.first, t.last = nil, nil
-	t.byID = make(map[string]*message, len(messages)+len(kept))
+	t.first, t.last, t.count = nil, nil, 0
 	for _, m := range messages {
 		t.append(m)
 	}
@@ -243,7 +245,7 @@ func (t *transcript) rebuild(messages []*message, kept map[*message]bool) (remov
 		case kept[m]:
 			t.insert(m, behind)
 			behind = m
-		case t.byID[m.id] == m:
+		case t.lists(m):
 			behind = m
 		default:
 			removed++

@@ -26,7 +26,7 @@ func (d *durable) view() *View {
 	if n := len(d.runs); n > 0 {
 		v.Run, v.Status = d.runs[n-1].Key, d.runs[n-1].Status
 	}
-	v.Messages = make([]agui.Message, 0, len(d.transcript.byID))
+	v.Messages = make([]agui.Message, 0, d.transcript.count)
 	for m := d.transcript.first; m != nil; m = m.next {
 		v.Messages = append(v.Messages, *m.show())
 	}

@@ -18,7 +18,7 @@ func CheckDurable(f *Fold) error {
 		if m.prev != prev {
 			return fmt.Errorf("%q is linked wrong", m.id)
 		}
-		if t.byID[m.id] != m || t.find(m.kind, m.id) != m {
+		if !t.lists(m) || t.find(m.kind, m.id) != m {
 			return fmt.Errorf("%q is not found by its id", m.id)
 		}
 		for _, c := range m.calls {
@@ -41,8 +41,8 @@ func CheckDurable(f *Fold) error {
 			}
 		}
 	}
-	if t.last != prev || listed != len(t.byID) {
-		return fmt.Errorf("%d messages in the list, %d by id", listed, len(t.byID))
+	if t.last != prev || listed != t.count {
+		return fmt.Errorf("%d messages in the list, %d by id", listed, t.count)
 	}
 	for id, set := range t.calls {
 		if len(set.all) != len(calls[id]) {

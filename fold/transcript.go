@@ -44,12 +44,12 @@ type identity struct {
 // transcript is the messages in order, and the ways to find one.
 type transcript struct {
 	first, last *message
-	// names are the ids in views that identities have got. They are for ever,
+	count       int
+	// places are what identities have got, by kind and id. They are for ever,
 	// whatever becomes of the messages.
-	names map[identity]string
-	taken map[string]bool     // the ids in names
-	byID  map[string]*message // the messages of the list by their ids in views
-	calls map[string]*callSet
+	places [kinds]map[string]*place
+	taken  map[string]bool // the ids of places
+	calls  map[string]*callSet
 	// results are the tool messages that TOOL_CALL_RESULTs have made, the newest
 	// of each name.
 	results map[resultKey]*message
@@ -62,15 +62,23 @@ type transcript struct {
 }
 
 func newTranscript() transcript {
-	return transcript{
-		names: make(map[identity]string),
+	t := transcript{
 		taken: make(map[string]bool),
-		byID:  make(map[string]*message),
 		calls: make(map[string]*callSet),
 
 		results: make(map[resultKey]*message),
 		numbers: make(map[identity]int),
 	}
+	for k := range t.places {
+		t.places[k] = make(map[string]*place)
+	}
+	return t
+}
+
+// place is what an identity means.
+type place struct {
+	id      string   // in views
+	message *message // of the list; nil: it has none with that id
 }
 
 // resultKey is the messageId and the toolCallId of a TOOL_CALL_RESULT.
@@ -79,6 +87,7 @@ type resultKey struct{ message, call string }
 // message is a message of the transcript.
 type message struct {
 	prev, next *message
+	place      *place
 	kind       kind
 	id         string // in views
 	role       agui.Role
@@ -107,12 +116,22 @@ type message struct {
 
 // find gives the message that an event means by an id, nil if there is none.
 func (t *transcript) find(k kind, id string) *message {
-	name, ok := t.names[identity{k, id}]
-	if !ok {
-		return nil
+	if p := t.places[k][id]; p != nil {
+		return p.message
 	}
-	return t.byID[name]
+	return nil
 }
+
+// findBytes is find for an id that is not a string yet.
+func (t *transcript) findBytes(k kind, id []byte) *message {
+	if p := t.places[k][string(id)]; p != nil {
+		return p.message
+	}
+	return nil
+}
+
+// lists reports whether m is in the list.
+func (t *transcript) lists(m *message) bool { return m.place.message == m }
 
 // exists reports whether a message of any kind is meant by an id.
 func (t *transcript) exists(id string) bool {
@@ -127,23 +146,23 @@ func (t *transcript) exists(id string) bool {
 // create makes a message for an identity that has none. It is not in the list
 // yet.
 func (t *transcript) create(k kind, id string, role agui.Role) *message {
-	return &message{kind: k, id: t.nameFor(k, id), role: role}
+	p := t.placeFor(k, id)
+	return &message{place: p, kind: k, id: p.id, role: role}
 }
 
-// nameFor gives the id in views of an identity, a new one if it has none (R7).
-func (t *transcript) nameFor(k kind, id string) string {
-	if name, ok := t.names[identity{k, id}]; ok {
-		return name
+// placeFor gives the place of an identity, a new one if it has none (R7).
+func (t *transcript) placeFor(k kind, id string) *place {
+	if p := t.places[k][id]; p != nil {
+		return p
 	}
 	id = strings.Clone(id)
-	name := id
-	for t.taken[name] {
-		name += "~" + k.String()
+	p := &place{id: id}
+	for t.taken[p.id] {
+		p.id += "~" + k.String()
 	}
-	t.taken[name] = true
-	t.names[identity{k, id}] = name
-	t.names[identity{k, name}] = name
-	return name
+	t.taken[p.id] = true
+	t.places[k][id], t.places[k][p.id] = p, p
+	return p
 }
 
 // free gives the first of id, id~2, id~3 … that no message of the kind has.
@@ -176,7 +195,8 @@ func (t *transcript) insert(m, behind *message) {
 	} else {
 		m.next.prev = m
 	}
-	t.byID[m.id] = m
+	m.place.message = m
+	t.count++
 }
 
 // insertResult puts a tool message behind the message of the call it answers

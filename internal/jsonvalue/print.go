@@ -128,7 +128,7 @@ const hexDigits = "0123456789abcdef"
 func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	from := 0
-	for i := 0; i < len(s); {
+	for i := plainRun(s, 0); i < len(s); i = plainRun(s, i) {
 		c := s[i]
 		switch {
 		case c >= 0x20 && c != '"' && c != '\\' && c < utf8.RuneSelf:

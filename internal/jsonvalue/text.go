@@ -8,17 +8,17 @@ import (
 // A surrogate in WTF-8 is three bytes: 0xED, 0xA0 to 0xAF (the first half of a
 // character) or 0xB0 to 0xBF (the second half), and one more.
 
-func endsWithHigh(s string) bool {
+func endsWithHigh[S ~string | ~[]byte](s S) bool {
 	n := len(s)
 	return n >= 3 && s[n-3] == 0xED && s[n-2] >= 0xA0 && s[n-2] <= 0xAF
 }
 
-func beginsWithLow(s string) bool {
+func beginsWithLow[S ~string | ~[]byte](s S) bool {
 	return len(s) >= 3 && s[0] == 0xED && s[1] >= 0xB0 && s[1] <= 0xBF
 }
 
 // surrogate is the code unit of the three bytes at the beginning of s.
-func surrogate(s string) rune {
+func surrogate[S ~string | ~[]byte](s S) rune {
 	return rune(s[0]&0x0F)<<12 | rune(s[1]&0x3F)<<6 | rune(s[2]&0x3F)
 }
 
@@ -55,8 +55,13 @@ func NewText(s string) *Text {
 }
 
 // Append adds s, WTF-8, at the end, as [JoinText] does.
-func (t *Text) Append(s string) {
-	if s == "" {
+func (t *Text) Append(s string) { appendTo(t, s, (*strings.Builder).WriteString) }
+
+// AppendBytes is Append for text that is not a string yet.
+func (t *Text) AppendBytes(s []byte) { appendTo(t, s, (*strings.Builder).Write) }
+
+func appendTo[S ~string | ~[]byte](t *Text, s S, write func(*strings.Builder, S) (int, error)) {
+	if len(s) == 0 {
 		return
 	}
 	if t.half != "" {
@@ -69,10 +74,15 @@ func (t *Text) Append(s string) {
 		t.half = ""
 	}
 	if endsWithHigh(s) {
-		t.half = strings.Clone(s[len(s)-3:])
+		t.half = string(s[len(s)-3:])
 		s = s[:len(s)-3]
 	}
-	t.settled.WriteString(s)
+	// Twice the room at a time: a long text is copied less often, and leaves less
+	// behind, than if it grew as slices do.
+	if t.settled.Cap()-t.settled.Len() < len(s) {
+		t.settled.Grow(len(s))
+	}
+	write(&t.settled, s)
 }
 
 // String is the whole text.

@@ -13,7 +13,7 @@ func ScanString(raw []byte) (length int, plain, ok bool) {
 		return 0, false, false
 	}
 	plain, ascii := true, true
-	for i := 1; i < len(raw); i++ {
+	for i := plainRun(raw, 1); i < len(raw); i = plainRun(raw, i) {
 		switch c := raw[i]; {
 		case c == '"':
 			return i + 1, plain, ascii || utf8.Valid(raw[1:i])
@@ -24,7 +24,11 @@ func ScanString(raw []byte) (length int, plain, ok bool) {
 			return 0, false, false
 		case c >= utf8.RuneSelf:
 			ascii = false
+			for i+1 < len(raw) && raw[i+1] >= utf8.RuneSelf {
+				i++
+			}
 		}
+		i++
 	}
 	return 0, false, false
 }
