@@ -18,6 +18,7 @@ const (
 	seenID
 	seenDelta
 	seenTag
+	isCall // with seenID: the id is a toolCallId
 )
 
 // Delta is a piece of text: a TEXT_MESSAGE_CONTENT, a REASONING_MESSAGE_CONTENT
@@ -85,41 +86,33 @@ type pieces struct {
 // [Delta] or unusual; escapes may still turn out to be broken.
 func (p *pieces) read(raw []byte) bool {
 	s := scanner{raw: raw}
-	s.space()
-	if s.at >= len(raw) || raw[s.at] != '{' {
+	s.skip()
+	if !s.past('{') {
 		return false
 	}
-	s.at++
-	var call bool // its id is a toolCallId
+	call := false // its id is a toolCallId
 	for seen := 0; ; {
-		name, ok := s.quoted()
-		if !ok || !name.plain || !s.past(':') {
+		member := s.memberName()
+		if member == 0 || seen&(member&^isCall) != 0 || !s.past(':') {
 			return false
 		}
-		value, ok := s.quoted()
+		ok := false
+		switch member {
+		case seenType:
+			p.kind = s.deltaType()
+			ok = p.kind != ""
+		case seenDelta:
+			p.delta, ok = s.quoted()
+		case seenTag:
+			p.tag, ok = s.quoted()
+		default:
+			p.id, ok = s.quoted()
+			call = member&isCall != 0
+		}
 		if !ok {
 			return false
 		}
-		member := 0
-		switch text := name.raw[1 : len(name.raw)-1]; string(text) {
-		case "type":
-			member = seenType
-			if p.kind = deltaType(value.raw); p.kind == "" {
-				return false
-			}
-		case "messageId":
-			member, p.id, call = seenID, value, false
-		case "toolCallId":
-			member, p.id, call = seenID, value, true
-		case "delta":
-			member, p.delta = seenDelta, value
-		case "subagentRunId":
-			member, p.tag = seenTag, value
-		}
-		if member == 0 || seen&member != 0 {
-			return false
-		}
-		seen |= member
+		seen |= member &^ isCall
 		if s.past(',') {
 			continue
 		}
@@ -152,17 +145,44 @@ func (o *Decoder) fill(e *Event, p *pieces) bool {
 	return true
 }
 
-// deltaType is the type that a quoted text names, if it is one of those.
-func deltaType(quoted []byte) Type {
-	switch string(quoted) {
-	case `"` + string(TypeTextMessageContent) + `"`:
+// memberName reads the name of a member of a [Delta], 0 if it is none.
+func (s *scanner) memberName() int {
+	switch {
+	case s.literal(`"type"`):
+		return seenType
+	case s.literal(`"messageId"`):
+		return seenID
+	case s.literal(`"toolCallId"`):
+		return seenID | isCall
+	case s.literal(`"delta"`):
+		return seenDelta
+	case s.literal(`"subagentRunId"`):
+		return seenTag
+	}
+	return 0
+}
+
+// deltaType reads the type of a [Delta], "" if it is none.
+func (s *scanner) deltaType() Type {
+	switch {
+	case s.literal(`"` + string(TypeTextMessageContent) + `"`):
 		return TypeTextMessageContent
-	case `"` + string(TypeToolCallArgs) + `"`:
+	case s.literal(`"` + string(TypeToolCallArgs) + `"`):
 		return TypeToolCallArgs
-	case `"` + string(TypeReasoningMessageContent) + `"`:
+	case s.literal(`"` + string(TypeReasoningMessageContent) + `"`):
 		return TypeReasoningMessageContent
 	}
 	return ""
+}
+
+// literal reads text with the white space behind it, if it is next.
+func (s *scanner) literal(text string) bool {
+	if len(s.raw)-s.at < len(text) || string(s.raw[s.at:s.at+len(text)]) != text {
+		return false
+	}
+	s.at += len(text)
+	s.skip()
+	return true
 }
 
 // piece is a JSON string with its quotes.
@@ -171,13 +191,12 @@ type piece struct {
 	plain bool // it has no escapes
 }
 
-// quoted reads a string with the white space around it.
+// quoted reads a string with the white space behind it.
 func (s *scanner) quoted() (p piece, ok bool) {
-	s.space()
 	n, plain, ok := jsonvalue.ScanString(s.raw[s.at:])
 	p = piece{s.raw[s.at : s.at+n], plain}
 	s.at += n
-	s.space()
+	s.skip()
 	return p, ok
 }
 
@@ -187,8 +206,15 @@ func (s *scanner) past(c byte) bool {
 		return false
 	}
 	s.at++
-	s.space()
+	s.skip()
 	return true
+}
+
+// skip is space, where there is mostly none.
+func (s *scanner) skip() {
+	if s.at < len(s.raw) && s.raw[s.at] <= ' ' {
+		s.space()
+	}
 }
 
 // room makes sure that n bytes of text can be kept without moving what has been.

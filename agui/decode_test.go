@@ -215,6 +215,8 @@ func FuzzDecode(f *testing.F) {
 		`{"type":"RUN_STARTED","threadId":"t","runId":"r","input":{"threadId":"t","runId":"r","messages":[],"resume":[{"interruptId":"i","status":"resolved"}]}}`,
 		`{"type":"RUN_FINISHED","threadId":"t","runId":"r","outcome":{"type":"interrupt","interrupts":[{"id":"i","reason":"r"}]}}`,
 		`{"type":"STATE_DELTA","delta":[{"op":"add","path":"/a","value":1}]}`, `{"type":"THINKING_START"}`,
+		`{"delta":"\u00e9\n","subagentRunId":"","toolCallId":"\"c","type":"TOOL_CALL_ARGS"}`,
+		` { "type" : "REASONING_MESSAGE_CONTENT" , "messageId" : "" , "delta" : "" } `,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -225,6 +227,14 @@ func FuzzDecode(f *testing.F) {
 		var slow Event
 		if err := new(Decoder).any(raw, &slow); (err == nil) != (strictErr == nil) || err == nil && !reflect.DeepEqual(slow, strict) {
 			t.Fatalf("%q: as a delta %+v, %v, as any event %+v, %v", raw, strict, strictErr, slow, err)
+		}
+		var quick Delta
+		if new(Decoder).Delta(raw, &quick) {
+			same := string(quick.Text) == strict.Delta.V && string(quick.SubagentRunID) == strict.SubagentRunID.V &&
+				string(quick.ID) == strict.MessageID.V+strict.ToolCallID.V && quick.Type == strict.Type
+			if strictErr != nil || !same || (quick.SubagentRunID != nil) != strict.SubagentRunID.Set {
+				t.Fatalf("%q: as a delta %+v, as any event %+v, %v", raw, quick, strict, strictErr)
+			}
 		}
 		if strictErr == nil && lenientErr != nil {
 			t.Fatalf("%q: accepted strictly, but leniently %v", raw, lenientErr)

@@ -17,7 +17,6 @@ type durable struct {
 	seq     uint64
 	raw     []byte     // the current record's event
 	current agui.Event // the same decoded: its memory is used again
-	delta   agui.Delta // or this, if it is one
 
 	transcript transcript
 	state      *jsonvalue.Document

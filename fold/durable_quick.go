@@ -7,7 +7,8 @@ import "github.com/agstore/agstore/agui"
 // what [durable.event] would do as well, and leaves alone, for that to do, what
 // is out of the ordinary in any way: then it returns false.
 func (d *durable) quick(rec Record) bool {
-	if len(rec.Raw) > d.limits.EventBytes || !d.decoder.Delta(rec.Raw, &d.delta) {
+	var p agui.Delta
+	if len(rec.Raw) > d.limits.EventBytes || !d.decoder.Delta(rec.Raw, &p) {
 		return false
 	}
 	if d.recent == nil || d.recent.Key != rec.Run {
@@ -18,7 +19,7 @@ func (d *durable) quick(rec Record) bool {
 	if r := d.recent; r.EndSeq != 0 || r.overtaken != 0 || len(r.streams) > 0 {
 		return false
 	}
-	if !d.quickly() {
+	if !d.quickly(&p) {
 		return false
 	}
 	d.seq = rec.Seq
@@ -26,25 +27,25 @@ func (d *durable) quick(rec Record) bool {
 }
 
 // quickly appends the delta to what it names, if that is open.
-func (d *durable) quickly() bool {
+func (d *durable) quickly(p *agui.Delta) bool {
 	k := kindText
-	switch d.delta.Type {
+	switch p.Type {
 	case agui.TypeToolCallArgs:
-		return d.quickArguments()
+		return d.quickArguments(p)
 	case agui.TypeReasoningMessageContent:
 		k = kindReasoning
 	}
-	m := d.transcript.findBytes(k, d.delta.ID)
+	m := d.transcript.findBytes(k, p.ID)
 	if m == nil || m.open == nil || m.content.kind != agui.TextContent {
 		return false
 	}
-	m.content.text.AppendBytes(d.delta.Text)
+	m.content.text.AppendBytes(p.Text)
 	m.shown = nil
 	return true
 }
 
-func (d *durable) quickArguments() bool {
-	s := d.transcript.calls[string(d.delta.ID)]
+func (d *durable) quickArguments(p *agui.Delta) bool {
+	s := d.transcript.calls[string(p.ID)]
 	if s == nil {
 		return false
 	}
@@ -52,7 +53,7 @@ func (d *durable) quickArguments() bool {
 	if c.open == nil || c.again {
 		return false
 	}
-	c.arguments.AppendBytes(d.delta.Text)
+	c.arguments.AppendBytes(p.Text)
 	c.changed()
 	return true
 }
