@@ -181,13 +181,37 @@ func (r *reference) reduce(rec Record, e *agui.Event) {
 // names fails (J-10).
 func (r *reference) patch(d *jsonvalue.Document, e *agui.Event) bool {
 	for _, op := range e.Patch {
-		if unsafeNames(op.Path) || unsafeNames(op.From) {
+		if unsafeNames(op.Path) || unsafeNames(op.From) || op.Kind == jsonvalue.Test && equalsNothing(op.Value) {
 			return false
 		}
 	}
 	limits := r.limits.patch()
 	limits.ShiftingMoves = true
 	return d.Patch(e.Patch, limits) == nil
+}
+
+// equalsNothing tells whether the client finds no value equal to this one: it
+// asks objects with a member hasOwnProperty for theirs (B-7), and what it
+// compares with has no infinite numbers, since they have turned into null.
+func equalsNothing(v agui.Value) bool {
+	switch v.Kind() {
+	case jsonvalue.Number:
+		f, _ := v.Float()
+		return math.IsInf(f, 0)
+	case jsonvalue.List:
+		for _, item := range v.Items() {
+			if equalsNothing(item) {
+				return true
+			}
+		}
+	case jsonvalue.Object:
+		for name, item := range v.Members() {
+			if name == "hasOwnProperty" || equalsNothing(item) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func unsafeNames(pointer string) bool {

@@ -22,7 +22,7 @@ var refused = []string{
 	"delta-array-odd-indexes", "delta-inherited-names", "delta-move-copy-past-end", "delta-on-scalar-state",
 	"number-overflow-after-patch", "quirk-copy-inherited-fatal", "quirk-copy-missing-to-root",
 	"quirk-falsy-state-skips-checks", "quirk-move-list-length", "quirk-move-root-into-child",
-	"quirk-move-root-then-snapshot", "quirk-string-state", "quirk-test-shadowed-has-own",
+	"quirk-move-root-then-snapshot", "quirk-string-state",
 }
 
 // oracleCase is a case of the oracle: a stream, and what the official client
