@@ -32,7 +32,7 @@ func (d *durable) view() *View {
 	}
 	if d.state.Present() {
 		if d.stateJSON == nil {
-			d.stateJSON = d.state.Snapshot().AppendJSON(nil)
+			d.stateJSON = d.state.AppendJSON(nil)
 		}
 		v.State = slices.Clip(d.stateJSON)
 	}

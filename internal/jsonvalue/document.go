@@ -1,5 +1,7 @@
 package jsonvalue
 
+import "slices"
+
 // Document is a value that changes. The zero Document is absent. It is not safe
 // for concurrent use and must not be copied once it is in use; its snapshots
 // may go anywhere.
@@ -28,6 +30,12 @@ func (d *Document) Set(v Value) {
 func (d *Document) Snapshot() Value {
 	d.owner = nil
 	return d.root
+}
+
+// AppendJSON appends what the document is now as [Value.AppendJSON] does.
+func (d *Document) AppendJSON(dst []byte) []byte {
+	// Escapes may take more; mostly this is enough.
+	return d.root.AppendJSON(slices.Grow(dst, d.size+d.size/64))
 }
 
 // Present reports whether the document is not absent.

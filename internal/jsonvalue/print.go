@@ -26,12 +26,15 @@ func (v Value) AppendJSON(dst []byte) []byte {
 	case Object:
 		dst = append(dst, '{')
 		first := true
-		for name, item := range v.Members() {
+		for i, item := range v.node.items {
+			if !item.Present() {
+				continue
+			}
 			if !first {
 				dst = append(dst, ',')
 			}
 			first = false
-			dst = append(AppendString(dst, name), ':')
+			dst = append(AppendString(dst, v.node.keys[i]), ':')
 			dst = item.AppendJSON(dst)
 		}
 		return append(dst, '}')
