@@ -10,24 +10,30 @@ import (
 // AppendJSON appends v as JSON text without white space: members in their
 // order, numbers as they were written, lone surrogates as lower-case escapes,
 // everything else that JSON allows raw. An absent value appends nothing.
-func (v Value) AppendJSON(dst []byte) []byte {
+func (v Value) AppendJSON(dst []byte) []byte { return v.print(dst) }
+
+// print is AppendJSON, without copying each value once more.
+func (v *Value) print(dst []byte) []byte {
 	switch v.kind {
+	case String:
+		return AppendString(dst, v.text)
 	case Number:
 		return append(dst, v.text...)
 	case List:
 		dst = append(dst, '[')
-		for i, item := range v.node.items {
+		for i := range v.node.items {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = item.AppendJSON(dst)
+			dst = v.node.items[i].print(dst)
 		}
 		return append(dst, ']')
 	case Object:
 		dst = append(dst, '{')
 		first := true
-		for i, item := range v.node.items {
-			if !item.Present() {
+		for i := range v.node.items {
+			item := &v.node.items[i]
+			if item.kind == Absent {
 				continue
 			}
 			if !first {
@@ -35,7 +41,7 @@ func (v Value) AppendJSON(dst []byte) []byte {
 			}
 			first = false
 			dst = append(AppendString(dst, v.node.keys[i]), ':')
-			dst = item.AppendJSON(dst)
+			dst = item.print(dst)
 		}
 		return append(dst, '}')
 	}
@@ -130,6 +136,10 @@ const hexDigits = "0123456789abcdef"
 // nor a surrogate become U+FFFD.
 func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
+	if isPlain(s) {
+		dst = append(dst, s...)
+		return append(dst, '"')
+	}
 	from := 0
 	for i := plainRun(s, 0); i < len(s); i = plainRun(s, i) {
 		c := s[i]

@@ -31,3 +31,17 @@ func plainRun[S ~string | ~[]byte](s S, from int) int {
 	}
 	return from
 }
+
+// isPlain reports whether no byte of s is special.
+func isPlain(s string) bool {
+	if len(s) < 8 {
+		for i := range len(s) {
+			if c := s[i]; c < 0x20 || c >= 0x80 || c == '"' || c == '\\' {
+				return false
+			}
+		}
+		return true
+	}
+	// The last word may overlap the one before.
+	return plainRun(s, 0) > len(s)-8 && plainRun(s, len(s)-8) == len(s)
+}
