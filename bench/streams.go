@@ -90,12 +90,15 @@ func oneMessage(deltas int) *stream {
 	return s
 }
 
-// openMessages is a run with so many messages, all still open.
+// openMessages is a run with so many messages, all still open, each with the
+// beginning of a text.
 func openMessages(n int) *stream {
 	s := start()
 	for i := range n {
 		s.open(messageID(i))
-		s.delta(messageID(i), "Well, ")
+		for range 8 {
+			s.delta(messageID(i), "so far, ")
+		}
 	}
 	return s
 }
