@@ -67,11 +67,16 @@ func (x *Expander) Open() []ChunkStream {
 	return out
 }
 
-// Restore opens streams that [Expander.Open] has listed.
-func (x *Expander) Restore(streams []ChunkStream) {
+// Restore opens streams that [Expander.Open] has listed. It fails if two of them
+// are of one owner or name the same, which is never so.
+func (x *Expander) Restore(streams []ChunkStream) error {
 	for _, s := range streams {
+		if x.lanes[s.Owner] != nil || x.byID[streamID{s.Kind, s.ID}] != nil {
+			return errors.New("agui: two open streams of chunks with one owner or one id")
+		}
 		x.open(&s)
 	}
+	return nil
 }
 
 // Expand returns what e stands for: itself, with the ENDs of what it closes in

@@ -128,7 +128,9 @@ func TestExpanderRestored(t *testing.T) {
 			_, _ = x.Expand(chunkEvents(rt)) // refusals are part of the game
 		}
 		var y Expander
-		y.Restore(x.Open())
+		if err := y.Restore(x.Open()); err != nil {
+			rt.Fatal(err)
+		}
 		for range rapid.IntRange(1, 8).Draw(rt, "after") {
 			e := chunkEvents(rt)
 			a, errA := x.Expand(e)

@@ -233,13 +233,15 @@ func (d *durable) closeStream(r *run, s *stream) {
 // closeStreams ends all streams of a run that ends. Of one that a failure cuts
 // nobody knows whether it had all been said.
 func (d *durable) closeStreams(r *run, cut bool) {
-	inOrder := slices.SortedFunc(maps.Values(r.streams), func(a, b *stream) int {
-		return cmp.Compare(a.opening, b.opening)
-	})
-	for _, s := range inOrder {
+	for _, s := range r.inOrder() {
 		if cut && s.call != nil && s.call.open == r {
 			d.diagnose("incomplete_call", "toolCallId", s.call.id)
 		}
 		d.closeStream(r, s)
 	}
+}
+
+// inOrder lists a run's streams in the order they were opened in.
+func (r *run) inOrder() []*stream {
+	return slices.SortedFunc(maps.Values(r.streams), func(a, b *stream) int { return cmp.Compare(a.opening, b.opening) })
 }

@@ -1,7 +1,10 @@
 package fold
 
 import (
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
+	"maps"
 	"slices"
 )
 
@@ -62,6 +65,43 @@ func CheckDurable(f *Fold) error {
 	}
 	if len(calls) != len(t.calls) {
 		return fmt.Errorf("%d ids of calls, %d are known", len(calls), len(t.calls))
+	}
+	return nil
+}
+
+// Reseal gives what may be a snapshot the checksum that it must have, so that
+// the rest of it is looked at. One that is too short stays as it is.
+func Reseal(snapshot []byte) []byte {
+	if len(snapshot) < snapshotHead {
+		return snapshot
+	}
+	out := append([]byte{SnapshotVersion, 0x92, 0xce, 0, 0, 0, 0}, snapshot[snapshotHead:]...)
+	binary.BigEndian.PutUint32(out[3:], crc32.Checksum(out[snapshotHead:], castagnoli))
+	return out
+}
+
+// CheckReference compares what a Reference fold remembers, so as not to search,
+// with what a search finds.
+func CheckReference(f *Fold) error {
+	t := &f.reducer.(*reference).transcript
+	found := refTranscript{byID: map[string]*refEntry{}, calls: map[string]*refCallEntry{}}
+	for at := t.first; at != nil; at = at.next {
+		found.index(at)
+		found.length++
+	}
+	if found.length != t.length || found.twice && !t.twice {
+		return fmt.Errorf("%d places, %d are known; something is twice: %v, known %v", found.length, t.length, found.twice, t.twice)
+	}
+	if !maps.Equal(found.byID, t.byID) {
+		return fmt.Errorf("messages by id are %v, known %v", found.byID, t.byID)
+	}
+	if len(found.calls) != len(t.calls) {
+		return fmt.Errorf("%d calls, %d are known", len(found.calls), len(t.calls))
+	}
+	for id, c := range found.calls {
+		if known := t.calls[id]; known == nil || *known != *c {
+			return fmt.Errorf("call %q is another one", id)
+		}
 	}
 	return nil
 }

@@ -86,6 +86,7 @@ type Fold struct {
 type reducer interface {
 	apply(r Record)
 	view() *View
+	save(w *snapshotWriter)
 }
 
 // New returns a fold that has seen nothing.

@@ -1,0 +1,358 @@
+package fold_test
+
+import (
+	"bytes"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/agstore/agstore/agui"
+	"github.com/agstore/agstore/fold"
+)
+
+var profiles = []fold.Profile{fold.Durable, fold.Reference}
+
+// tester is a test, of rapid or not.
+type tester interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// recordsOf makes the records of a file: of all its runs, whatever their
+// lineage.
+func recordsOf(lines [][]byte, profile fold.Profile) []fold.Record {
+	tracker := agui.NewTracker(nil, agui.RunKey{})
+	records := make([]fold.Record, len(lines))
+	for i, line := range lines {
+		r := fold.Record{Seq: uint64(i) + 1, Raw: line}
+		var h agui.Header
+		if agui.ReadHeader(line, &h) == nil {
+			a := tracker.Assign(&h, r.Seq, agui.Claim{})
+			r.Run, r.UnknownParent = a.Run, a.UnknownParent
+			r.Echo = a.Echo && profile == fold.Durable
+		}
+		records[i] = r
+	}
+	return records
+}
+
+// shown is all that can be seen of a fold.
+func shown(f *fold.Fold) []byte {
+	v := f.View()
+	out := v.AppendJSON(nil)
+	if v.Reference != nil {
+		out = v.AppendReferenceJSON(append(out, '\n'))
+	}
+	return out
+}
+
+// consistent wants the indexes of a fold to be right.
+func consistent(t tester, f *fold.Fold, profile fold.Profile) {
+	t.Helper()
+	check := fold.CheckDurable
+	if profile == fold.Reference {
+		check = fold.CheckReference
+	}
+	if err := check(f); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func restore(t tester, snapshot []byte, profile fold.Profile) *fold.Fold {
+	t.Helper()
+	f, err := fold.Restore(snapshot, fold.Options{Profile: profile})
+	if err != nil {
+		t.Fatal(err)
+	}
+	consistent(t, f, profile)
+	return f
+}
+
+// equal wants two folds to show the same and to remember the same.
+func equal(t tester, what string, got, want *fold.Fold) {
+	t.Helper()
+	if a, b := shown(got), shown(want); !bytes.Equal(a, b) {
+		t.Fatalf("%s shows\n%s\nwant\n%s", what, a, b)
+	}
+	if a, b := got.Snapshot(nil), want.Snapshot(nil); !bytes.Equal(a, b) {
+		t.Fatalf("%s remembers\n%q\nwant\n%q", what, a, b)
+	}
+}
+
+// checkpoints folds records once as a whole, and once more from a snapshot
+// taken after each k for which at says so.
+func checkpoints(t tester, records []fold.Record, profile fold.Profile, at func(k int) bool) {
+	t.Helper()
+	var snapshots [][]byte
+	whole := fold.New(fold.Options{Profile: profile})
+	for k := 0; ; k++ {
+		var snapshot []byte
+		if at(k) {
+			snapshot = whole.Snapshot(nil)
+			equal(t, "a fold restored", restore(t, snapshot, profile), whole)
+		}
+		snapshots = append(snapshots, snapshot)
+		if k == len(records) {
+			break
+		}
+		whole.Apply(records[k])
+	}
+	for k, snapshot := range snapshots {
+		if snapshot == nil {
+			continue
+		}
+		f := restore(t, snapshot, profile)
+		for _, r := range records[k:] {
+			f.Apply(r)
+		}
+		consistent(t, f, profile)
+		equal(t, "a fold restored after some records and gone on", f, whole)
+	}
+}
+
+func caseFiles(t testing.TB) []string {
+	t.Helper()
+	var files []string
+	for _, dir := range []string{"oracle", "durable"} {
+		found, err := filepath.Glob(filepath.Join("testdata", dir, "*.jsonl"))
+		if err != nil || len(found) < 30 {
+			t.Fatalf("%d cases in %s, error %v", len(found), dir, err)
+		}
+		files = append(files, found...)
+	}
+	return files
+}
+
+// Fold on from any point and it is folding from the beginning (issue 3, must
+// hold 2): every case, both profiles, every prefix of those that are not long.
+func TestSnapshotCases(t *testing.T) {
+	for _, file := range caseFiles(t) {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".jsonl"), func(t *testing.T) {
+			lines := readLines(t, file)
+			step := 1
+			if len(lines) > 200 {
+				step = len(lines)/12 + 1
+			}
+			for _, profile := range profiles {
+				t.Run(profile.String(), func(t *testing.T) {
+					checkpoints(t, recordsOf(lines, profile), profile, func(k int) bool { return k%step == 0 })
+				})
+			}
+		})
+	}
+}
+
+// The same fold gives the same bytes each time, and so does one that another
+// way led to (field-lessons L31).
+func TestSnapshotIsDeterministic(t *testing.T) {
+	for _, file := range caseFiles(t) {
+		lines := readLines(t, file)
+		if len(lines) > 500 {
+			continue
+		}
+		for _, profile := range profiles {
+			f := fold.New(fold.Options{Profile: profile})
+			for _, r := range recordsOf(lines, profile) {
+				f.Apply(r)
+			}
+			want := f.Snapshot(nil)
+			for i := range 50 {
+				if i == 25 {
+					f.View() // which remembers what it has shown
+					f = restore(t, want, profile)
+				}
+				if !bytes.Equal(f.Snapshot(nil), want) {
+					t.Fatalf("%s, %s: snapshot %d is another one", file, profile, i)
+				}
+			}
+		}
+	}
+}
+
+func TestSnapshotOfSoup(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		records := recordsOf(soup(rt), fold.Durable)
+		checkpoints(rt, records, fold.Durable, func(int) bool { return true })
+	})
+}
+
+// The official client stops at the first event out of order, so a soup for
+// Reference leaves out, but for the last, what would end it.
+func TestSnapshotOfLegalSoup(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		var legal [][]byte
+		f := fold.New(fold.Options{Profile: fold.Reference})
+		for i := 0; len(legal) < 40 && i < 400; i++ {
+			line := []byte(soupEvent(rt))
+			try := restore(rt, f.Snapshot(nil), fold.Reference)
+			try.Apply(fold.Record{Seq: uint64(len(legal)) + 1, Raw: line})
+			if v := try.View(); v.Reference.Error == nil {
+				legal, f = append(legal, line), try
+			} else if i == 399 {
+				legal = append(legal, line)
+			}
+		}
+		checkpoints(rt, recordsOf(legal, fold.Reference), fold.Reference, func(int) bool { return true })
+	})
+}
+
+// Snapshot appends, and Restore keeps no hold on what it was given.
+func TestSnapshotAppends(t *testing.T) {
+	f, apply := long(3)
+	apply(`{"type":"TEXT_MESSAGE_START","messageId":"m"}`)
+	apply(`{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"\ud83c"}`)
+	apply(`{"type":"STATE_SNAPSHOT","snapshot":{"a":[1.0,9007199254740993]}}`)
+	want := f.Snapshot(nil)
+	got := f.Snapshot([]byte("before"))
+	if string(got[:6]) != "before" || !bytes.Equal(got[6:], want) {
+		t.Fatalf("%q is not what is appended to %q", want, got)
+	}
+	g := restore(t, got[6:], fold.Durable)
+	clear(got)
+	equal(t, "a fold whose snapshot is gone", g, f)
+}
+
+// A surrogate pair whose halves come before and after a snapshot is one
+// character in both profiles; without the second half the first one stays.
+func TestSnapshotBetweenSurrogates(t *testing.T) {
+	for _, profile := range profiles {
+		f := fold.New(fold.Options{Profile: profile})
+		key := agui.RunKey{ID: "r", Attempt: 1}
+		for i, raw := range []string{
+			`{"type":"RUN_STARTED","threadId":"t","runId":"r"}`,
+			`{"type":"TEXT_MESSAGE_CHUNK","messageId":"m","delta":"\ud83c"}`,
+			`{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"f\ud83c","parentMessageId":"m"}`,
+			`{"type":"TOOL_CALL_ARGS","toolCallId":"c","delta":"\ud83c"}`,
+		} {
+			f.Apply(fold.Record{Seq: uint64(i) + 1, Run: key, Raw: []byte(raw)})
+		}
+		g := restore(t, f.Snapshot(nil), profile)
+		g.Apply(fold.Record{Seq: 5, Run: key, Raw: []byte(`{"type":"TOOL_CALL_ARGS","toolCallId":"c","delta":"\udf45"}`)})
+		want := `{"id":"m","role":"assistant","content":"\ud83c","toolCalls":[{"id":"c","type":"function","function":{"name":"f\ud83c","arguments":"🍅"}}]}`
+		if got := string(g.View().Messages[0].AppendJSON(nil)); got != want {
+			t.Errorf("%s: %s, want %s", profile, got, want)
+		}
+	}
+}
+
+// The limits of a fold are those it was restored with.
+func TestRestoreTakesLimits(t *testing.T) {
+	for _, profile := range profiles {
+		f := fold.New(fold.Options{Profile: profile})
+		key := agui.RunKey{ID: "r", Attempt: 1}
+		f.Apply(fold.Record{Seq: 1, Run: key, Raw: []byte(`{"type":"RUN_STARTED","threadId":"t","runId":"r"}`)})
+		f.Apply(fold.Record{Seq: 2, Run: key, Raw: []byte(`{"type":"STATE_SNAPSHOT","snapshot":{"a":1}}`)})
+		g, err := fold.Restore(f.Snapshot(nil), fold.Options{Profile: profile, Limits: fold.Limits{PatchOps: 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.Apply(fold.Record{Seq: 3, Run: key, Raw: []byte(`{"type":"STATE_DELTA","delta":[{"op":"remove","path":"/a"},{"op":"add","path":"/b","value":2}]}`)})
+		if got := string(g.View().State); got != `{"a":1}` {
+			t.Errorf("%s: the state is %s", profile, got)
+		}
+	}
+}
+
+// sample is a fold that remembers something of every kind.
+func sample(t testing.TB, profile fold.Profile) *fold.Fold {
+	t.Helper()
+	f := fold.New(fold.Options{Profile: profile})
+	for _, r := range recordsOf(readLines(t, filepath.Join("testdata", "snapshot-v1", profile.String()+".jsonl")), profile) {
+		f.Apply(r)
+	}
+	return f
+}
+
+func TestRestoreRefuses(t *testing.T) {
+	for _, profile := range profiles {
+		whole := sample(t, profile).Snapshot(nil)
+		refused := func(what string, snapshot []byte, profile fold.Profile) {
+			t.Helper()
+			f, err := fold.Restore(snapshot, fold.Options{Profile: profile})
+			e, ok := errors.AsType[*fold.SnapshotError](err)
+			if f != nil || !ok || !errors.Is(err, fold.ErrSnapshot) {
+				t.Fatalf("%s: error %v", what, err)
+			}
+			if len(snapshot) > 0 && e.Version != int(snapshot[0]) || e.Offset < 0 || e.Offset > len(snapshot) || e.Reason == "" {
+				t.Errorf("%s: %+v", what, e)
+			}
+		}
+		refused("another profile", whole, 1-profile)
+		for n := range whole {
+			refused("cut off", whole[:n], profile)
+			refused("cut off and sealed", fold.Reseal(whole[:n]), profile)
+		}
+		refused("longer", append(slices.Clone(whole), 0), profile)
+		refused("longer and sealed", fold.Reseal(append(slices.Clone(whole), 0)), profile)
+		for i := range whole {
+			for _, flip := range []byte{1, 0x80} {
+				damaged := slices.Clone(whole)
+				damaged[i] ^= flip
+				refused("a byte that is another one", damaged, profile)
+			}
+		}
+	}
+}
+
+// usable wants whatever was restored to go on: anything may be folded and shown
+// without a panic.
+func usable(t testing.TB, f *fold.Fold) {
+	t.Helper()
+	parse(t, f.View().AppendJSON(nil))
+	for i, raw := range soupSampler {
+		for _, key := range []agui.RunKey{{ID: "r", Attempt: 1}, {ID: "q", Attempt: 1}, {ID: "r", Attempt: 2}} {
+			f.Apply(fold.Record{Seq: 1000 + uint64(i), Run: key, Raw: []byte(raw)})
+		}
+	}
+	parse(t, f.View().AppendJSON(nil))
+	f.Snapshot(nil)
+}
+
+// soupSampler goes once over everything that may be open.
+var soupSampler = []string{
+	`{"type":"RUN_STARTED","threadId":"t","runId":"r"}`,
+	`{"type":"TOOL_CALL_CHUNK","delta":"d"}`,
+	`{"type":"TEXT_MESSAGE_CHUNK","delta":"d"}`,
+	`{"type":"REASONING_MESSAGE_CHUNK","delta":"d","subagentRunId":"s"}`,
+	`{"type":"TEXT_MESSAGE_CONTENT","messageId":"x","delta":"d"}`,
+	`{"type":"CUSTOM","name":"on_interrupt","value":1}`,
+	`{"type":"TOOL_CALL_ARGS","toolCallId":"x","delta":"d"}`,
+	`{"type":"TOOL_CALL_START","toolCallId":"x","toolCallName":"f","parentMessageId":"y"}`,
+	`{"type":"TOOL_CALL_END","toolCallId":"x"}`,
+	`{"type":"TOOL_CALL_RESULT","messageId":"y","toolCallId":"x","content":"d"}`,
+	`{"type":"ACTIVITY_DELTA","messageId":"x","activityType":"A","patch":[{"op":"add","path":"/a","value":1}]}`,
+	`{"type":"ACTIVITY_SNAPSHOT","messageId":"y","activityType":"A","content":{}}`,
+	`{"type":"REASONING_ENCRYPTED_VALUE","subtype":"message","entityId":"x","encryptedValue":"e"}`,
+	`{"type":"STATE_DELTA","delta":[{"op":"add","path":"/a","value":1}]}`,
+	`{"type":"STEP_FINISHED","stepName":"s"}`,
+	`{"type":"SUBAGENT_FINISHED","subagentRunId":"s"}`,
+	`{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"x","role":"assistant","content":"d"}]}`,
+	`{"type":"RUN_FINISHED","threadId":"t","runId":"r"}`,
+	`{"type":"RUN_ERROR","message":"m"}`,
+}
+
+// FuzzRestore: no bytes panic, sealed or not, and what can be restored goes on.
+func FuzzRestore(f *testing.F) {
+	for _, profile := range profiles {
+		f.Add(sample(f, profile).Snapshot(nil))
+		f.Add(fold.New(fold.Options{Profile: profile}).Snapshot(nil))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		for _, profile := range profiles {
+			for _, snapshot := range [][]byte{raw, fold.Reseal(raw)} {
+				g, err := fold.Restore(snapshot, fold.Options{Profile: profile})
+				if (err == nil) == (g == nil) || err != nil && !errors.Is(err, fold.ErrSnapshot) {
+					t.Fatalf("fold %v, error %v", g, err)
+				}
+				if err == nil {
+					usable(t, g)
+				}
+			}
+		}
+	})
+}
