@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
+	"strings"
 
 	"github.com/vmihailenco/msgpack/v5"
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
@@ -103,7 +104,7 @@ func writeList[T any](w *snapshotWriter, list []T, one func(*snapshotWriter, *T)
 // snapshotReader reads what a snapshotWriter has written. The first fault stays
 // in err, and whatever is read after it is zero.
 type snapshotReader struct {
-	body    []byte // the whole snapshot
+	body    string // the whole snapshot: a copy, of which nothing may stay
 	in      bytes.Reader
 	dec     *msgpack.Decoder
 	nesting int
@@ -113,7 +114,7 @@ type snapshotReader struct {
 // newSnapshotReader returns a reader of the body, if version and checksum are
 // what they must be.
 func newSnapshotReader(snapshot []byte, opts Options) (*snapshotReader, error) {
-	r := &snapshotReader{body: snapshot, nesting: max(opts.Limits.Nesting, agui.MaxNesting)}
+	r := &snapshotReader{body: string(snapshot), nesting: max(opts.Limits.Nesting, agui.MaxNesting)}
 	r.in.Reset(snapshot)
 	r.dec = msgpack.NewDecoder(&r.in)
 	if version, err := r.in.ReadByte(); err != nil {
@@ -229,33 +230,56 @@ func (r *snapshotReader) list(bytesEach int) int {
 	return n
 }
 
-// piece reads a string or bytes: a piece of the snapshot. ok is false for nil.
-func (r *snapshotReader) piece() (b []byte, ok bool) {
+// piece reads a string or bytes: a piece of the snapshot, for the moment. ok is
+// false for nil.
+func (r *snapshotReader) piece() (s string, ok bool) {
 	n := field(r, r.dec.DecodeBytesLen)
 	if r.err != nil || n < 0 {
-		return nil, false
+		return "", false
 	}
 	if n > r.in.Len() {
 		r.fail("cut off")
-		return nil, false
+		return "", false
 	}
 	at := len(r.body) - r.in.Len()
 	if _, err := r.in.Seek(int64(n), io.SeekCurrent); err != nil {
 		r.fail(err.Error())
-		return nil, false
+		return "", false
 	}
 	return r.body[at : at+n], true
 }
 
-func (r *snapshotReader) text() string {
-	b, ok := r.piece()
+func (r *snapshotReader) text() string { return strings.Clone(r.passing()) }
+
+// passing reads a text that is not kept.
+func (r *snapshotReader) passing() string {
+	s, ok := r.piece()
 	r.check(ok, "nothing where a text must be")
-	return string(b)
+	return s
 }
 
+// growing reads a text that goes on.
+func (r *snapshotReader) growing() *jsonvalue.Text { return jsonvalue.NewText(r.passing()) }
+
 func (r *snapshotReader) opt() agui.Opt[string] {
-	b, ok := r.piece()
-	return agui.Opt[string]{V: string(b), Set: ok}
+	s, ok := r.piece()
+	return agui.Opt[string]{V: strings.Clone(s), Set: ok}
+}
+
+// role reads a role: one of AG-UI's takes no memory of its own.
+func (r *snapshotReader) role() agui.Role {
+	switch role := agui.Role(r.passing()); role {
+	case agui.RoleAssistant:
+		return agui.RoleAssistant
+	case agui.RoleUser:
+		return agui.RoleUser
+	case agui.RoleTool:
+		return agui.RoleTool
+	case agui.RoleReasoning:
+		return agui.RoleReasoning
+	default:
+		return agui.Role(strings.Clone(string(role)))
+	}
 }
 
 func (r *snapshotReader) optInt() agui.Opt[int64] {
@@ -275,15 +299,11 @@ func (r *snapshotReader) texts() []string {
 }
 
 func (r *snapshotReader) value() agui.Value {
-	b, ok := r.piece()
+	s, ok := r.piece()
 	if !ok {
 		return agui.Value{}
 	}
-	return r.parse(b)
-}
-
-func (r *snapshotReader) parse(b []byte) agui.Value {
-	v, err := jsonvalue.Parse(b, r.nesting)
+	v, err := jsonvalue.Parse([]byte(s), r.nesting)
 	if err != nil {
 		r.fail(err.Error())
 		return agui.Value{}

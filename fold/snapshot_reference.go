@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/agstore/agstore/agui"
-	"github.com/agstore/agstore/internal/jsonvalue"
 )
 
 const referenceFields = 18
@@ -231,7 +230,9 @@ func (w *snapshotWriter) entries(t *refTranscript) {
 
 func (r *snapshotReader) entries(t *refTranscript) {
 	var messages []*refMessage
-	for range r.list(1) {
+	n := r.list(1)
+	t.byID = make(map[string]*refEntry, min(n, r.in.Len()/refMessageFields))
+	for range n {
 		if r.err != nil {
 			return
 		}
@@ -269,7 +270,7 @@ func (w *snapshotWriter) refMessage(m *refMessage) {
 
 func (r *snapshotReader) refMessage() *refMessage {
 	r.fields(refMessageFields)
-	m := &refMessage{id: r.text(), role: agui.Role(r.text())}
+	m := &refMessage{id: r.text(), role: r.role()}
 	m.setContent(r.content())
 	m.name = r.opt()
 	for range r.list(refCallFields + 1) {
@@ -295,5 +296,5 @@ func (w *snapshotWriter) refCall(c **refCall) {
 
 func (r *snapshotReader) refCall() *refCall {
 	r.fields(refCallFields)
-	return &refCall{id: r.text(), name: r.text(), arguments: jsonvalue.NewText(r.text()), encrypted: r.opt(), metadata: r.document()}
+	return &refCall{id: r.text(), name: r.text(), arguments: r.growing(), encrypted: r.opt(), metadata: r.document()}
 }

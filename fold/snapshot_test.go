@@ -3,6 +3,9 @@ package fold_test
 import (
 	"bytes"
 	"errors"
+	"flag"
+	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,7 +17,7 @@ import (
 	"github.com/agstore/agstore/fold"
 )
 
-var profiles = []fold.Profile{fold.Durable, fold.Reference}
+var bothProfiles = []fold.Profile{fold.Durable, fold.Reference}
 
 // tester is a test, of rapid or not.
 type tester interface {
@@ -138,7 +141,7 @@ func TestSnapshotCases(t *testing.T) {
 			if len(lines) > 200 {
 				step = len(lines)/12 + 1
 			}
-			for _, profile := range profiles {
+			for _, profile := range bothProfiles {
 				t.Run(profile.String(), func(t *testing.T) {
 					checkpoints(t, recordsOf(lines, profile), profile, func(k int) bool { return k%step == 0 })
 				})
@@ -155,7 +158,7 @@ func TestSnapshotIsDeterministic(t *testing.T) {
 		if len(lines) > 500 {
 			continue
 		}
-		for _, profile := range profiles {
+		for _, profile := range bothProfiles {
 			f := fold.New(fold.Options{Profile: profile})
 			for _, r := range recordsOf(lines, profile) {
 				f.Apply(r)
@@ -220,7 +223,7 @@ func TestSnapshotAppends(t *testing.T) {
 // A surrogate pair whose halves come before and after a snapshot is one
 // character in both profiles; without the second half the first one stays.
 func TestSnapshotBetweenSurrogates(t *testing.T) {
-	for _, profile := range profiles {
+	for _, profile := range bothProfiles {
 		f := fold.New(fold.Options{Profile: profile})
 		key := agui.RunKey{ID: "r", Attempt: 1}
 		for i, raw := range []string{
@@ -242,7 +245,7 @@ func TestSnapshotBetweenSurrogates(t *testing.T) {
 
 // The limits of a fold are those it was restored with.
 func TestRestoreTakesLimits(t *testing.T) {
-	for _, profile := range profiles {
+	for _, profile := range bothProfiles {
 		f := fold.New(fold.Options{Profile: profile})
 		key := agui.RunKey{ID: "r", Attempt: 1}
 		f.Apply(fold.Record{Seq: 1, Run: key, Raw: []byte(`{"type":"RUN_STARTED","threadId":"t","runId":"r"}`)})
@@ -258,18 +261,75 @@ func TestRestoreTakesLimits(t *testing.T) {
 	}
 }
 
+// fixture is a stream in two parts, in testdata: what a snapshot was taken of,
+// and what follows.
+func fixture(t testing.TB, profile fold.Profile) (before, after []fold.Record) {
+	t.Helper()
+	file := filepath.Join("testdata", "snapshot-v1", profile.String())
+	lines := readLines(t, file+".before.jsonl")
+	n := len(lines)
+	records := recordsOf(append(lines, readLines(t, file+".after.jsonl")...), profile)
+	return records[:n], records[n:]
+}
+
 // sample is a fold that remembers something of every kind.
 func sample(t testing.TB, profile fold.Profile) *fold.Fold {
 	t.Helper()
 	f := fold.New(fold.Options{Profile: profile})
-	for _, r := range recordsOf(readLines(t, filepath.Join("testdata", "snapshot-v1", profile.String()+".jsonl")), profile) {
+	before, _ := fixture(t, profile)
+	for _, r := range before {
 		f.Apply(r)
 	}
 	return f
 }
 
+func TestSnapshotOfTheFixtures(t *testing.T) {
+	for _, profile := range bothProfiles {
+		before, after := fixture(t, profile)
+		checkpoints(t, append(before, after...), profile, func(int) bool { return true })
+	}
+}
+
+var update = flag.Bool("update", false, "write the stored snapshots anew")
+
+// A snapshot that version 1 once wrote can be restored, shows what it showed and
+// goes on as it did. As long as 1 is the version, it is also what is written.
+func TestStoredSnapshots(t *testing.T) {
+	for _, profile := range bothProfiles {
+		_, after := fixture(t, profile)
+		stored := func(suffix string, now []byte) []byte {
+			name := filepath.Join("testdata", "snapshot-v1", profile.String()+suffix)
+			if *update {
+				if err := os.WriteFile(name, now, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			out, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return out
+		}
+		f := sample(t, profile)
+		snapshot := stored(".snapshot", f.Snapshot(nil))
+		if !bytes.Equal(snapshot, f.Snapshot(nil)) {
+			t.Errorf("%s: a snapshot is now\n%q\nit was\n%q", profile, f.Snapshot(nil), snapshot)
+		}
+		g := restore(t, snapshot, profile)
+		for _, r := range after {
+			f.Apply(r)
+		}
+		for _, r := range after {
+			g.Apply(r)
+		}
+		if got, want := shown(g), stored(".after.json", shown(f)); !bytes.Equal(got, want) {
+			t.Errorf("%s: it comes to\n%s\nwant\n%s", profile, got, want)
+		}
+	}
+}
+
 func TestRestoreRefuses(t *testing.T) {
-	for _, profile := range profiles {
+	for _, profile := range bothProfiles {
 		whole := sample(t, profile).Snapshot(nil)
 		refused := func(what string, snapshot []byte, profile fold.Profile) {
 			t.Helper()
@@ -338,12 +398,12 @@ var soupSampler = []string{
 
 // FuzzRestore: no bytes panic, sealed or not, and what can be restored goes on.
 func FuzzRestore(f *testing.F) {
-	for _, profile := range profiles {
+	for _, profile := range bothProfiles {
 		f.Add(sample(f, profile).Snapshot(nil))
 		f.Add(fold.New(fold.Options{Profile: profile}).Snapshot(nil))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		for _, profile := range profiles {
+		for _, profile := range bothProfiles {
 			for _, snapshot := range [][]byte{raw, fold.Reseal(raw)} {
 				g, err := fold.Restore(snapshot, fold.Options{Profile: profile})
 				if (err == nil) == (g == nil) || err != nil && !errors.Is(err, fold.ErrSnapshot) {
@@ -355,4 +415,65 @@ func FuzzRestore(f *testing.F) {
 			}
 		}
 	})
+}
+
+// thousand is a fold with 1,000 messages.
+func thousand(b *testing.B, profile fold.Profile) *fold.Fold {
+	b.Helper()
+	f := fold.New(fold.Options{Profile: profile})
+	seq := uint64(0)
+	apply := func(key agui.RunKey, format string, args ...any) {
+		seq++
+		f.Apply(fold.Record{Seq: seq, Run: key, Raw: fmt.Appendf(nil, format, args...)})
+	}
+	text := strings.Repeat("some words of an answer ", 20)
+	for n := range 250 {
+		key := agui.RunKey{ID: fmt.Sprintf("run-%08d-0000-4000-8000-000000000000", n), Attempt: 1}
+		apply(key, `{"type":"RUN_STARTED","threadId":"t","runId":%q,"input":{"threadId":"t","runId":%[1]q,"messages":[{"id":"u%[2]d","role":"user","content":"What now?"}],"tools":[],"context":[]}}`, key.ID, n)
+		apply(key, `{"type":"TOOL_CALL_START","toolCallId":"call_%d","toolCallName":"search","parentMessageId":"a%[1]d"}`, n)
+		apply(key, `{"type":"TOOL_CALL_ARGS","toolCallId":"call_%d","delta":"{\"query\":\"now\"}"}`, n)
+		apply(key, `{"type":"TOOL_CALL_END","toolCallId":"call_%d"}`, n)
+		apply(key, `{"type":"TOOL_CALL_RESULT","messageId":"t%d","toolCallId":"call_%[1]d","content":"%s"}`, n, text)
+		apply(key, `{"type":"TEXT_MESSAGE_START","messageId":"b%d","metadata":{"model":"m"}}`, n)
+		apply(key, `{"type":"TEXT_MESSAGE_CONTENT","messageId":"b%d","delta":"%s"}`, n, text)
+		apply(key, `{"type":"TEXT_MESSAGE_END","messageId":"b%d"}`, n)
+		apply(key, `{"type":"STATE_SNAPSHOT","snapshot":{"turn":%d,"list":[1,2,3,{"a":"b"}]}}`, n)
+		if n < 249 {
+			apply(key, `{"type":"RUN_FINISHED","threadId":"t","runId":%q}`, key.ID)
+		}
+	}
+	v := f.View()
+	if len(v.Messages) != 1000 || v.Reference != nil && v.Reference.Error != nil {
+		b.Fatalf("%d messages, %+v", len(v.Messages), v.Reference)
+	}
+	return f
+}
+
+// Speed row P-F6: at most 2 ms each.
+func BenchmarkSnapshot(b *testing.B) {
+	for _, profile := range bothProfiles {
+		b.Run(profile.String(), func(b *testing.B) {
+			f := thousand(b, profile)
+			var dst []byte
+			b.ReportAllocs()
+			for b.Loop() {
+				dst = f.Snapshot(dst[:0])
+			}
+			b.ReportMetric(float64(len(dst)), "bytes")
+		})
+	}
+}
+
+func BenchmarkRestore(b *testing.B) {
+	for _, profile := range bothProfiles {
+		b.Run(profile.String(), func(b *testing.B) {
+			snapshot := thousand(b, profile).Snapshot(nil)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := fold.Restore(snapshot, fold.Options{Profile: profile}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }

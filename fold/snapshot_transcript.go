@@ -26,7 +26,10 @@ func (w *durableWriter) transcript(t *transcript) {
 
 func (r *durableReader) transcript(t *transcript) {
 	answers := make(map[*message]int)
-	for range r.list(messageFields + 1) {
+	n := r.list(messageFields + 1)
+	t.names, t.taken = make(map[identity]string, n), make(map[string]bool, n)
+	t.byID, t.results, t.calls = make(map[string]*message, n), make(map[resultKey]*message), make(map[string]*callSet)
+	for range n {
 		if m := r.message(answers); r.err == nil {
 			r.check(t.byID[m.id] == nil, "two messages of one id")
 			t.append(m)
@@ -101,7 +104,7 @@ func (m *message) resultKey() resultKey { return resultKey{m.id, m.toolCallID.V}
 
 func (r *durableReader) message(answers map[*message]int) *message {
 	r.fields(messageFields)
-	m := &message{kind: kind(r.number(int(kinds) - 1)), id: r.text(), role: agui.Role(r.text())}
+	m := &message{kind: kind(r.number(int(kinds) - 1)), id: r.text(), role: r.role()}
 	m.content = contentOf(r.content())
 	m.name, m.tag, m.toolCallID, m.err = r.opt(), r.opt(), r.opt(), r.opt()
 	m.activity, m.encrypted, m.metadata = r.opt(), r.opt(), r.document()
@@ -172,11 +175,11 @@ func (w *durableWriter) call(c *call) {
 // call reads a call and gives it the next number.
 func (r *durableReader) call() *call {
 	r.fields(callFields)
-	c := &call{id: r.text(), name: r.text(), arguments: jsonvalue.NewText(r.text()), encrypted: r.opt(), metadata: r.document()}
+	c := &call{id: r.text(), name: r.text(), arguments: r.growing(), encrypted: r.opt(), metadata: r.document()}
 	c.open, c.opening = r.opened()
 	c.paused, c.again = r.bool(), r.bool()
-	if fresh := r.opt(); fresh.Set {
-		c.fresh = jsonvalue.NewText(fresh.V)
+	if fresh, ok := r.piece(); ok {
+		c.fresh = jsonvalue.NewText(fresh)
 	}
 	c.resulted = r.bool()
 	if c.open != nil && c.paused {

@@ -25,13 +25,15 @@ func (w *snapshotWriter) content(kind agui.ContentKind, text string, parts []agu
 	}
 }
 
+// content reads a content whose text is not to be kept: it is a piece of the
+// snapshot.
 func (r *snapshotReader) content() (c agui.Content) {
 	if r.isNull() {
 		return c
 	}
 	switch code := field(r, r.dec.PeekCode); {
 	case isText(code):
-		return agui.TextOf(r.text())
+		return agui.TextOf(r.passing())
 	case isBytes(code):
 		return agui.Content{Kind: agui.ObjectContent, Object: r.value()}
 	}
