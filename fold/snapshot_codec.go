@@ -6,7 +6,6 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
-	"strings"
 
 	"github.com/vmihailenco/msgpack/v5"
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
@@ -104,7 +103,7 @@ func writeList[T any](w *snapshotWriter, list []T, one func(*snapshotWriter, *T)
 // snapshotReader reads what a snapshotWriter has written. The first fault stays
 // in err, and whatever is read after it is zero.
 type snapshotReader struct {
-	body    string // the whole snapshot: a copy, of which nothing may stay
+	body    []byte // the whole snapshot
 	in      bytes.Reader
 	dec     *msgpack.Decoder
 	nesting int
@@ -114,7 +113,7 @@ type snapshotReader struct {
 // newSnapshotReader returns a reader of the body, if version and checksum are
 // what they must be.
 func newSnapshotReader(snapshot []byte, opts Options) (*snapshotReader, error) {
-	r := &snapshotReader{body: string(snapshot), nesting: max(opts.Limits.Nesting, agui.MaxNesting)}
+	r := &snapshotReader{body: snapshot, nesting: max(opts.Limits.Nesting, agui.MaxNesting)}
 	r.in.Reset(snapshot)
 	r.dec = msgpack.NewDecoder(&r.in)
 	if version, err := r.in.ReadByte(); err != nil {
@@ -193,10 +192,6 @@ func (r *snapshotReader) index(n int) (i int, ok bool) {
 	return i, r.err == nil
 }
 
-func isText(code byte) bool { return msgpcode.IsString(code) }
-
-func isBytes(code byte) bool { return msgpcode.IsBin(code) }
-
 func isNumber(code byte) bool {
 	return msgpcode.IsFixedNum(code) || code >= msgpcode.Uint8 && code <= msgpcode.Uint64
 }
@@ -230,56 +225,54 @@ func (r *snapshotReader) list(bytesEach int) int {
 	return n
 }
 
-// piece reads a string or bytes: a piece of the snapshot, for the moment. ok is
-// false for nil.
-func (r *snapshotReader) piece() (s string, ok bool) {
+// piece reads a string or bytes: a piece of the snapshot. ok is false for nil.
+func (r *snapshotReader) piece() (b []byte, ok bool) {
 	n := field(r, r.dec.DecodeBytesLen)
 	if r.err != nil || n < 0 {
-		return "", false
+		return nil, false
 	}
 	if n > r.in.Len() {
 		r.fail("cut off")
-		return "", false
+		return nil, false
 	}
 	at := len(r.body) - r.in.Len()
 	if _, err := r.in.Seek(int64(n), io.SeekCurrent); err != nil {
 		r.fail(err.Error())
-		return "", false
+		return nil, false
 	}
 	return r.body[at : at+n], true
 }
 
-func (r *snapshotReader) text() string { return strings.Clone(r.passing()) }
-
-// passing reads a text that is not kept.
-func (r *snapshotReader) passing() string {
-	s, ok := r.piece()
+// must is piece where there must be one.
+func (r *snapshotReader) must() []byte {
+	b, ok := r.piece()
 	r.check(ok, "nothing where a text must be")
-	return s
+	return b
 }
+
+func (r *snapshotReader) text() string { return string(r.must()) }
 
 // growing reads a text that goes on.
-func (r *snapshotReader) growing() *jsonvalue.Text { return jsonvalue.NewText(r.passing()) }
-
-func (r *snapshotReader) opt() agui.Opt[string] {
-	s, ok := r.piece()
-	return agui.Opt[string]{V: strings.Clone(s), Set: ok}
+func (r *snapshotReader) growing() *jsonvalue.Text {
+	t := new(jsonvalue.Text)
+	t.AppendBytes(r.must())
+	return t
 }
 
-// role reads a role: one of AG-UI's takes no memory of its own.
+func (r *snapshotReader) opt() agui.Opt[string] {
+	b, ok := r.piece()
+	return agui.Opt[string]{V: string(b), Set: ok}
+}
+
+// role reads a role: one of the usual ones takes no memory of its own.
 func (r *snapshotReader) role() agui.Role {
-	switch role := agui.Role(r.passing()); role {
-	case agui.RoleAssistant:
-		return agui.RoleAssistant
-	case agui.RoleUser:
-		return agui.RoleUser
-	case agui.RoleTool:
-		return agui.RoleTool
-	case agui.RoleReasoning:
-		return agui.RoleReasoning
-	default:
-		return agui.Role(strings.Clone(string(role)))
+	b := r.must()
+	for _, role := range [...]agui.Role{agui.RoleAssistant, agui.RoleUser, agui.RoleTool, agui.RoleReasoning, agui.RoleActivity} {
+		if string(b) == string(role) {
+			return role
+		}
 	}
+	return agui.Role(b)
 }
 
 func (r *snapshotReader) optInt() agui.Opt[int64] {
@@ -299,11 +292,11 @@ func (r *snapshotReader) texts() []string {
 }
 
 func (r *snapshotReader) value() agui.Value {
-	s, ok := r.piece()
+	b, ok := r.piece()
 	if !ok {
 		return agui.Value{}
 	}
-	v, err := jsonvalue.Parse([]byte(s), r.nesting)
+	v, err := jsonvalue.Parse(b, r.nesting)
 	if err != nil {
 		r.fail(err.Error())
 		return agui.Value{}

@@ -5,13 +5,12 @@ import (
 	"slices"
 
 	"github.com/agstore/agstore/agui"
-	"github.com/agstore/agstore/internal/jsonvalue"
 )
 
 // transcript writes the messages in order, the calls that are no longer in one,
 // and what the order of messages does not tell.
 func (w *durableWriter) transcript(t *transcript) {
-	w.list(len(t.byID))
+	w.list(t.count)
 	for m := t.first; m != nil; m = m.next {
 		w.message(m)
 	}
@@ -27,13 +26,13 @@ func (w *durableWriter) transcript(t *transcript) {
 func (r *durableReader) transcript(t *transcript) {
 	answers := make(map[*message]int)
 	n := r.list(messageFields + 1)
-	t.names, t.taken = make(map[identity]string, n), make(map[string]bool, n)
-	t.byID, t.results, t.calls = make(map[string]*message, n), make(map[resultKey]*message), make(map[string]*callSet)
+	t.places[kindText], t.taken = make(map[string]*place, n), make(map[string]bool, n)
 	for range n {
 		if m := r.message(answers); r.err == nil {
-			r.check(t.byID[m.id] == nil, "two messages of one id")
+			r.check(!t.taken[m.id], "two messages of one id")
+			m.place = &place{id: m.id}
+			t.places[m.kind][m.id], t.taken[m.id] = m.place, true
 			t.append(m)
-			t.names[identity{m.kind, m.id}], t.taken[m.id] = m.id, true
 		}
 	}
 	r.live = len(r.calls)
@@ -105,7 +104,7 @@ func (m *message) resultKey() resultKey { return resultKey{m.id, m.toolCallID.V}
 func (r *durableReader) message(answers map[*message]int) *message {
 	r.fields(messageFields)
 	m := &message{kind: kind(r.number(int(kinds) - 1)), id: r.text(), role: r.role()}
-	m.content = contentOf(r.content())
+	m.content = r.content()
 	m.name, m.tag, m.toolCallID, m.err = r.opt(), r.opt(), r.opt(), r.opt()
 	m.activity, m.encrypted, m.metadata = r.opt(), r.opt(), r.document()
 	for range r.list(callFields + 1) {
@@ -178,8 +177,8 @@ func (r *durableReader) call() *call {
 	c := &call{id: r.text(), name: r.text(), arguments: r.growing(), encrypted: r.opt(), metadata: r.document()}
 	c.open, c.opening = r.opened()
 	c.paused, c.again = r.bool(), r.bool()
-	if fresh, ok := r.piece(); ok {
-		c.fresh = jsonvalue.NewText(fresh)
+	if !r.isNull() {
+		c.fresh = r.growing()
 	}
 	c.resulted = r.bool()
 	if c.open != nil && c.paused {
@@ -257,10 +256,10 @@ const nameFields = 3
 // their ids in views.
 func (w *durableWriter) names(t *transcript) {
 	var rest []identity
-	if len(t.names) > len(t.byID) {
-		for key, name := range t.names {
-			if m := t.byID[name]; m == nil || m.kind != key.kind || name != key.id {
-				rest = append(rest, key)
+	for k := range t.places {
+		for id, p := range t.places[k] {
+			if p.message == nil || p.id != id {
+				rest = append(rest, identity{kind(k), id})
 			}
 		}
 	}
@@ -270,24 +269,26 @@ func (w *durableWriter) names(t *transcript) {
 		w.list(nameFields)
 		w.number(int(key.kind))
 		w.text(key.id)
-		w.text(t.names[key])
+		w.text(t.places[key.kind][key.id].id)
 	}
 }
 
 func (r *durableReader) names(t *transcript) {
-	kindOf := make(map[string]kind)
+	free := make(map[identity]*place) // places without a message, by their ids in views
 	for range r.list(nameFields + 1) {
 		r.fields(nameFields)
 		key, name := identity{kind: kind(r.number(int(kinds) - 1)), id: r.text()}, r.text()
-		_, known := t.names[key]
-		r.check(!known, "an identity with two names")
-		if m := t.byID[name]; m != nil {
-			kindOf[name] = m.kind
+		p := free[identity{key.kind, name}]
+		if p == nil {
+			p = t.places[key.kind][name]
 		}
-		k, taken := kindOf[name]
-		r.check(!taken || k == key.kind, "one name for two kinds")
-		kindOf[name] = key.kind
-		t.names[key], t.taken[name] = name, true
+		if p == nil || p.id != name {
+			r.check(!t.taken[name], "one name for two kinds")
+			p = &place{id: name}
+			free[identity{key.kind, name}], t.taken[name] = p, true
+		}
+		r.check(t.places[key.kind][key.id] == nil, "an identity with two names")
+		t.places[key.kind][key.id] = p
 	}
 }
 
@@ -302,7 +303,7 @@ func (w *durableWriter) results(t *transcript) {
 	}
 	var rest []named
 	for key, m := range t.results {
-		if t.byID[m.id] == m && key != m.resultKey() {
+		if t.lists(m) && key != m.resultKey() {
 			rest = append(rest, named{key, m})
 		}
 	}
@@ -322,8 +323,8 @@ func (r *durableReader) results(t *transcript) {
 	for range r.list(resultFields + 1) {
 		r.fields(resultFields)
 		key := resultKey{r.text(), r.text()}
-		m := t.byID[r.text()]
-		r.check(m != nil && m.kind == kindTool, "the name of a result that is not there")
+		m := t.find(kindTool, r.text())
+		r.check(m != nil, "the name of a result that is not there")
 		t.results[key] = m
 	}
 }

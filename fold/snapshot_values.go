@@ -1,6 +1,8 @@
 package fold
 
 import (
+	"github.com/vmihailenco/msgpack/v5/msgpcode"
+
 	"github.com/agstore/agstore/agui"
 	"github.com/agstore/agstore/internal/jsonvalue"
 )
@@ -25,19 +27,17 @@ func (w *snapshotWriter) content(kind agui.ContentKind, text string, parts []agu
 	}
 }
 
-// content reads a content whose text is not to be kept: it is a piece of the
-// snapshot.
-func (r *snapshotReader) content() (c agui.Content) {
+func (r *snapshotReader) content() (c content) {
 	if r.isNull() {
 		return c
 	}
 	switch code := field(r, r.dec.PeekCode); {
-	case isText(code):
-		return agui.TextOf(r.passing())
-	case isBytes(code):
-		return agui.Content{Kind: agui.ObjectContent, Object: r.value()}
+	case msgpcode.IsString(code):
+		return content{kind: agui.TextContent, text: r.growing()}
+	case msgpcode.IsBin(code):
+		return content{kind: agui.ObjectContent, object: jsonvalue.NewDocument(r.value())}
 	}
-	return agui.Content{Kind: agui.PartsContent, Parts: readList(r, partFields, (*snapshotReader).part)}
+	return content{kind: agui.PartsContent, parts: readList(r, partFields, (*snapshotReader).part)}
 }
 
 const partFields = 5
