@@ -43,8 +43,10 @@ func differentialAnswer(events []byte) string {
 	for line := range bytes.Lines(events) {
 		n++
 		apply(f, string(bytes.TrimSuffix(line, []byte("\n"))))
-		digests, _, failed := strings.Cut(string(f.View().AppendDigests(nil, n)), " ERROR")
-		out.WriteString(digests)
+		v := f.View()
+		failed := v.Reference.Error != nil
+		v.Reference = nil // so that what is held after an error shows
+		out.Write(v.AppendDigests(nil, n))
 		if failed {
 			out.WriteString(" ERROR\n")
 			break

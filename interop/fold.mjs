@@ -3,7 +3,7 @@
 // Standard input has one request a line, a JSON list of streams; a stream is a list of lines, each the text of one event
 // as a server would send it. Standard output has one answer a line, a list with one list for each stream: for each event
 // "N MESSAGES STATE INTERRUPTS", its number from 1 and the SHA-256 of the canonical JSON (RFC 8785) of what the client
-// then holds, or "N ERROR" for the event that ended the stream, which is then the last one. With the argument "text" the
+// then holds. The event that ends the stream has " ERROR" behind that and is the last one. With the argument "text" the
 // canonical JSON itself stands in place of the digests. What has no JSON is "-".
 //
 // Each event is settled before the next one comes: of a burst, the client forgets what a fatal event follows. Ids that
@@ -93,7 +93,7 @@ async function fold(lines) {
     }
     await settled();
     const held = [agent.messages, agent.state, agent.pendingInterrupts];
-    answer.push(failed ? `${n} ERROR` : [n, ...held.map((value, i) => parts[i](value))].join(" "));
+    answer.push([n, ...held.map((value, i) => parts[i](value))].join(" ") + (failed ? " ERROR" : ""));
   }
   agent.events.complete();
   await done;

@@ -177,6 +177,15 @@ func respell(r *rand.Rand, line string) string {
 			out.WriteByte(']')
 		case jsonvalue.Object:
 			out.WriteByte('{')
+			if r.IntN(9) == 0 && v.Len() > 0 {
+				// Of two members with one name the last counts.
+				for name := range v.Members() {
+					text(name)
+					out.WriteString(":" + odd[r.IntN(len(odd))].String())
+					between = ","
+					break
+				}
+			}
 			for name, item := range v.Members() {
 				out.WriteString(between)
 				space()

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
-	"strings"
 	"testing"
 
 	"github.com/agstore/agstore/fold"
@@ -88,9 +87,12 @@ func ours(s stream) answer {
 	out := make(answer, 0, len(s))
 	for i, line := range s {
 		f.Apply(fold.Record{Seq: uint64(i + 1), Raw: []byte(line)})
-		digests := string(f.View().AppendDigests(nil, i+1))
-		if before, _, failed := strings.Cut(digests, " ERROR"); failed {
-			return append(out, before+" ERROR")
+		v := f.View()
+		failed := v.Reference.Error != nil
+		v.Reference = nil // so that what is held after an error shows
+		digests := string(v.AppendDigests(nil, i+1))
+		if failed {
+			return append(out, digests+" ERROR")
 		}
 		out = append(out, digests)
 	}

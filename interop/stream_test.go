@@ -320,15 +320,16 @@ func (w *writer) chunk() {
 	if w.in(6) {
 		id = nil
 	}
+	raw := w.maybe(12, w.anything(1))
 	switch w.IntN(3) {
 	case 0:
-		w.emit(agui.TypeTextMessageChunk, "messageId", id, "delta", delta, "role", w.maybe(10, pick(w.Rand, "assistant", "user")),
+		w.emit(agui.TypeTextMessageChunk, "messageId", id, "delta", delta, "rawEvent", raw, "role", w.maybe(10, pick(w.Rand, "assistant", "user")),
 			"name", w.maybe(10, "n"), "subagentRunId", w.tag())
 	case 1:
-		w.emit(agui.TypeToolCallChunk, "toolCallId", id, "toolCallName", "f", "delta", delta,
+		w.emit(agui.TypeToolCallChunk, "toolCallId", id, "toolCallName", "f", "delta", delta, "rawEvent", raw,
 			"parentMessageId", w.maybe(10, w.id()), "subagentRunId", w.tag())
 	case 2:
-		w.emit(agui.TypeReasoningMessageChunk, "messageId", id, "delta", delta, "subagentRunId", w.tag())
+		w.emit(agui.TypeReasoningMessageChunk, "messageId", id, "delta", delta, "rawEvent", raw, "subagentRunId", w.tag())
 	}
 }
 
