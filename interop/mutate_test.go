@@ -34,7 +34,7 @@ func mutate(r *rand.Rand, s stream, corpus []stream) stream {
 	case n < 19 && len(corpus) > 0:
 		from := corpus[r.IntN(len(corpus))]
 		return slices.Insert(s, i, from[r.IntN(len(from))])
-	case r.IntN(5) == 0:
+	default:
 		s[i] = garble(r, s[i])
 	}
 	return s
@@ -123,18 +123,29 @@ func places(v value) int {
 
 // garble makes a line that is no event, or another text for one.
 func garble(r *rand.Rand, line string) string {
-	switch r.IntN(5) {
+	switch r.IntN(6) {
 	case 0:
-		return line[:r.IntN(len(line))] + "}"
+		return line[:r.IntN(len(line))] + pick(r, "", "}", "\"}")
 	case 1:
-		return pick(r, `[]`, `5`, `"x"`, `{"type":5}`, `{"type":""}`, `{}`, `{"type":"STATE_SNAPSHOT","snapshot":01}`, `{"type":"RAW","event":"\x"}`, "{\"type\":\"RAW\",\"event\":\"\t\"}")
-	case 2:
+		return pick(r, `[]`, `5`, `"x"`, `null`, `{"type":5}`, `{"type":""}`, `{"type":null}`, `{}`, `{"Type":"RAW","event":1}`, "\ufeff"+line, line+line, line+" //")
+	case 2, 3:
+		return `{"type":"STATE_SNAPSHOT","snapshot":` + pick(r, spellings...) + `}`
+	case 4:
 		// The last of two members with one name counts.
-		return `{"messageId":5,"delta":null,"type":"X",` + strings.TrimPrefix(line, "{")
-	case 3:
-		return strings.TrimSuffix(line, "}") + "," + pick(r, `"messageId":"a"}`, `"delta":"again"}`, `}`, `"type":"RAW","event":1}`)
+		return pick(r, `{"messageId":5,"delta":null,"type":"X",`+strings.TrimPrefix(line, "{"),
+			strings.TrimSuffix(line, "}")+","+pick(r, `"messageId":"a"}`, `"delta":"again"}`, `}`, `"type":"RAW","event":1}`))
 	}
-	return "\t" + strings.ReplaceAll(line, ",", " ,\r ") + " "
+	return "\t" + strings.ReplaceAll(line, ",", " ,\r ") + pick(r, " ", "\u00a0", "\f", "\v")
+}
+
+// spellings are JSON texts, and texts that some readers take for JSON.
+var spellings = []string{
+	`-0`, `-`, `+1`, `.5`, `1.`, `1.0e`, `1e+`, `1E-05`, `01`, `-01`, `0x1`, `1_0`, `NaN`, `Infinity`, `-1e999`, `1e-999`, `00`, `1 2`,
+	`tru`, `True`, `truex`, `nul`, `undefined`, `[1,]`, `[,1]`, `[1 2]`, `[1`, `{"a":1,}`, `{"a"}`, `{a:1}`, `{"a":}`, `{"a" 1}`, `{'a':1}`, `{"a":1 "b":2}`,
+	`"\u12"`, `"\u12g4"`, `"\U0001"`, `"\x41"`, `"\'"`, `"\`, "\"\t\"", "\"\n\"", "\"\u007f\u0080\u2029\"", `"\ud83c\u0041"`, `"\udf89\ud83c\ud83c\udf89"`,
+	`"\uD83C\uDf89"`, `"\ufeff\ufffe\uffff"`, `"\b\f\n\r\t\/\\\""`, `{"\u0061":1,"a":2}`, `{"__proto__":{"a":1},"b":{"__proto__":null}}`, `{"":{"":[[[[]]]]}}`,
+	`9007199254740992`, `9007199254740993`, `-9223372036854775809`, `0.1e1`, `123e-2`, `4.35`, `1.7976931348623157e308`, `2.2250738585072011e-308`, `100000000000000000000000`,
+	`0.000001`, `0.0000001`, `1e20`, `1e21`, `123456789.123456789`, `5E-324`, `3e-324`, `2e-324`,
 }
 
 // respell writes the same value in another way: escapes and white space.
