@@ -1,11 +1,14 @@
 package agstore
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/agstore/agstore/agui"
 	"github.com/agstore/agstore/eventlog"
@@ -27,7 +30,10 @@ type RunInput struct {
 	// are left out of the record.
 	Messages []json.RawMessage
 	// State, if not nil, becomes the thread's state (fold-rules R26).
-	State          json.RawMessage
+	State json.RawMessage
+	// InitialState becomes the thread's state if the run continues none and
+	// State is nil.
+	InitialState   json.RawMessage
 	Tools          json.RawMessage // AG-UI's list of tools; nil: none
 	Context        json.RawMessage // AG-UI's list of context entries; nil: none
 	Resume         json.RawMessage // AG-UI's list of answers to interrupts; nil: none
@@ -40,6 +46,8 @@ type RunInput struct {
 // Run is a run that this process writes.
 type Run struct {
 	eventlog.Writer
+	// Parent is the run that it continues; the zero key: none.
+	Parent agui.RunKey
 	// Before is the view that the run continues.
 	Before *fold.View
 	// Turn are the messages of the input that Before does not hold.
@@ -55,8 +63,11 @@ const startAttempts = 100
 // being written, ErrRunExists for a run id that was used before, ErrRunNotFound
 // for an unknown parent, and those of writing.
 func (s *Scope) BeginRun(ctx context.Context, thread string, in RunInput) (*Run, error) {
+	if err := in.check(); err != nil {
+		return nil, &eventlog.Error{Op: "begin run", Key: s.key(thread), Err: err}
+	}
 	if in.RunID == "" {
-		in.RunID = "run-" + strings.ToLower(rand.Text())
+		in.RunID = newRunID()
 	}
 	var err error
 	for range startAttempts {
@@ -70,6 +81,8 @@ func (s *Scope) BeginRun(ctx context.Context, thread string, in RunInput) (*Run,
 	return nil, err
 }
 
+func newRunID() string { return "run-" + strings.ToLower(rand.Text()) }
+
 func (s *Scope) beginRun(ctx context.Context, thread string, in RunInput) (*Run, error) {
 	before, parent, start, err := s.origin(ctx, thread, in.Parent)
 	if err != nil {
@@ -78,9 +91,9 @@ func (s *Scope) beginRun(ctx context.Context, thread string, in RunInput) (*Run,
 	if in.Parent == nil && in.UnknownParent != "" {
 		parent = in.UnknownParent
 	}
-	turn, err := unknown(before, in.Messages)
-	if err != nil {
-		return nil, &eventlog.Error{Op: "begin run", Key: s.key(thread), Err: err}
+	turn := unknown(before, in.Messages)
+	if in.State == nil && before.State == nil && !emptyObject(in.InitialState) {
+		in.State = in.InitialState
 	}
 	start.InputDigest = in.Digest
 	start.Started = runStarted(thread, parent, turn, in)
@@ -88,7 +101,11 @@ func (s *Scope) beginRun(ctx context.Context, thread string, in RunInput) (*Run,
 	if err != nil {
 		return nil, err
 	}
-	return &Run{Writer: w, Before: before, Turn: turn}, nil
+	run := &Run{Writer: w, Parent: before.Run, Before: before, Turn: turn}
+	if in.Parent != nil {
+		run.Parent = *in.Parent
+	}
+	return run, nil
 }
 
 // origin gives the view that a run with this parent continues, the parent as it
@@ -106,43 +123,75 @@ func (s *Scope) origin(ctx context.Context, thread string, parent *agui.RunKey) 
 		if err != nil {
 			return nil, "", eventlog.RunStart{}, err
 		}
-		return view, info.Head.ID, eventlog.RunStart{Expect: eventlog.LastSeq(view.Seq)}, nil
+		// What the view shows and the seq it is true at belong together; the head
+		// asked for before may be another one by now.
+		return view, view.Run.ID, eventlog.RunStart{Expect: eventlog.LastSeq(view.Seq)}, nil
 	}
 	if parent.IsZero() {
-		name := ""
-		if info.Runs > 0 {
-			name = agui.RootParent
-		}
-		return &fold.View{Thread: thread}, name, eventlog.RunStart{Parent: parent}, nil
+		return &fold.View{Thread: thread}, parentID(*parent, info.Runs), eventlog.RunStart{Parent: parent}, nil
 	}
 	view, err := s.ViewAt(ctx, thread, replay.AtRun(*parent))
 	return view, parent.ID, eventlog.RunStart{Parent: parent}, err
 }
 
 // unknown picks the messages whose ids a view does not hold.
-func unknown(view *fold.View, messages []json.RawMessage) ([]json.RawMessage, error) {
+func unknown(view *fold.View, messages []json.RawMessage) []json.RawMessage {
 	known := make(map[string]bool, len(view.Messages))
 	for i := range view.Messages {
 		known[view.Messages[i].ID] = true
 	}
 	var out []json.RawMessage
 	for _, m := range messages {
-		var fields struct {
-			ID json.RawMessage `json:"id"`
+		if id, ok := messageID(m); !ok || !known[id] {
+			out = append(out, m)
 		}
-		if err := json.Unmarshal(m, &fields); err != nil {
-			return nil, &eventlog.InvalidError{Reason: "a message is no JSON object: " + err.Error()}
-		}
-		id, ok := agui.Unquote(fields.ID)
-		if ok && known[id] {
-			continue
-		}
-		if ok {
-			known[id] = true
-		}
-		out = append(out, m)
 	}
-	return out, nil
+	return out
+}
+
+// messageID is the id of an AG-UI message; false if it has none.
+func messageID(m json.RawMessage) (string, bool) {
+	var fields struct {
+		ID json.RawMessage `json:"id"`
+	}
+	if json.Unmarshal(m, &fields) != nil {
+		return "", false
+	}
+	return agui.Unquote(fields.ID)
+}
+
+func emptyObject(raw json.RawMessage) bool {
+	var members map[string]json.RawMessage
+	return len(raw) == 0 || json.Unmarshal(raw, &members) == nil && members != nil && len(members) == 0
+}
+
+// check refuses an input that would not be what it says in the record.
+func (in RunInput) check() error {
+	for i, m := range in.Messages {
+		if !isJSON(m, '{') {
+			return &eventlog.InvalidError{Reason: fmt.Sprintf("messages[%d] is no JSON object", i)}
+		}
+	}
+	for _, f := range []struct {
+		name  string
+		value json.RawMessage
+		first byte
+	}{
+		{"State", in.State, 0}, {"InitialState", in.InitialState, 0}, {"ForwardedProps", in.ForwardedProps, 0},
+		{"Tools", in.Tools, '['}, {"Context", in.Context, '['}, {"Resume", in.Resume, '['},
+	} {
+		if len(f.value) > 0 && !isJSON(f.value, f.first) {
+			return &eventlog.InvalidError{Reason: f.name + " is no JSON of its kind"}
+		}
+	}
+	return nil
+}
+
+// isJSON reports whether raw is one JSON value, and begins with first unless
+// that is 0.
+func isJSON(raw []byte, first byte) bool {
+	raw = bytes.TrimLeft(raw, " \t\r\n")
+	return json.Valid(raw) && utf8.Valid(raw) && (first == 0 || raw[0] == first)
 }
 
 // runStarted writes the RUN_STARTED of a run.

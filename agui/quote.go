@@ -34,3 +34,22 @@ func quote(s string) []byte {
 	}
 	return append(out, '"')
 }
+
+// IsText reports whether s is WTF-8: what a JSON string can hold.
+func IsText(s string) bool {
+	for i := 0; i < len(s); {
+		switch c := s[i]; {
+		case c < utf8.RuneSelf:
+			i++
+		case c == 0xED && i+2 < len(s) && s[i+1] >= 0xA0 && s[i+1] <= 0xBF && s[i+2]&0xC0 == 0x80:
+			i += 3 // a lone surrogate
+		default:
+			r, n := utf8.DecodeRuneInString(s[i:])
+			if r == utf8.RuneError && n == 1 {
+				return false
+			}
+			i += n
+		}
+	}
+	return true
+}

@@ -73,7 +73,7 @@ type Assignment struct {
 	Started       bool   // it begins Run
 	Echo          bool   // a RUN_STARTED of a run that is still open: says nothing new
 	Ended         bool   // it is the terminal event that decides Run's status
-	UnknownParent bool   // Started, and its parentRunId was no pointer (fold-rules R33)
+	UnknownParent bool   // Started, and its parentRunId was no pointer (fold-rules R33), or not the one that the claim says
 }
 
 // Assign decides on the next event, which gets number seq, and takes note of
@@ -145,9 +145,17 @@ func (t *Tracker) start(h *Header, seq uint64, c Claim) Assignment {
 	return a
 }
 
+// names reports whether a parentRunId means this run, or no run.
+func names(id []byte, k RunKey) bool {
+	if k.IsZero() {
+		return string(id) == RootParent
+	}
+	return string(id) == k.ID
+}
+
 func (t *Tracker) parent(h *Header, c Claim) (parent RunKey, unknown bool) {
 	if c.Parent != nil {
-		return *c.Parent, false
+		return *c.Parent, h.ParentRunID != nil && !names(h.ParentRunID, *c.Parent)
 	}
 	if h.ParentRunID == nil {
 		return t.head, false
@@ -316,7 +324,9 @@ func (t *Tracker) Closing(run RunKey, code, message string) [][]byte {
 			out = t.open[i].ids.closing(code, message)
 		}
 	}
-	return append(out, event(TypeRunError, "message", message, "code", code))
+	// AG-UI's RUN_ERROR has no runId. With one, the event says which run it ends
+	// wherever it is read again.
+	return append(out, event(TypeRunError, "message", message, "code", code, "runId", run.ID))
 }
 
 // openIDs is what one running run has started, and what of it is open: the

@@ -181,7 +181,7 @@ func TestTrackerClaims(t *testing.T) {
 	if got := assign(start("other"), 6, agui.Claim{Run: b, Leased: true}); got.Run != b || !got.Echo || got.Started {
 		t.Errorf("a start through a lease is an echo: %+v", got)
 	}
-	if got := assign(startFrom("c", "b"), 7, agui.Claim{Parent: &a}); !got.Started || got.UnknownParent {
+	if got := assign(startFrom("c", "b"), 7, agui.Claim{Parent: &a}); !got.Started || !got.UnknownParent {
 		t.Errorf("explicit parent: %+v", got)
 	}
 	if r, _ := tr.Latest("c"); r.Parent != a || r.ParentSeq != 6 {
@@ -222,7 +222,7 @@ func TestTrackerClosing(t *testing.T) {
 		`{"type":"STEP_FINISHED","stepName":"s","subagentRunId":""}`,
 		`{"type":"STEP_FINISHED","stepName":"s"}`,
 		`{"type":"SUBAGENT_ERROR","subagentRunId":"sub","message":"why","code":"C"}`,
-		`{"type":"RUN_ERROR","message":"why","code":"C"}`,
+		`{"type":"RUN_ERROR","message":"why","code":"C","runId":"a"}`,
 	}
 	closing := tr.Closing(run, "C", "why")
 	var got []string

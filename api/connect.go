@@ -41,12 +41,12 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) error {
 	}
 	out, stop := s.newStream(w, formatSSE, true)
 	defer stop()
-	if len(path.segments) == 0 || after >= path.end {
+	if len(path.segments) == 0 || (!path.live && after >= path.end) {
 		return nil
 	}
 	for rec, err := range scope.Follow(r.Context(), in.thread, after) {
 		if err != nil {
-			return nil // as in streamRun
+			panic(http.ErrAbortHandler) // as in streamRun
 		}
 		if path.holds(rec) && !out.record(rec, rec.Echo) {
 			return nil
@@ -64,7 +64,8 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) error {
 type path struct {
 	segments map[agui.RunKey]uint64 // run -> its last seq
 	head     agui.RunKey
-	end      uint64 // seq at which it is over; Unbounded while the head runs
+	live     bool   // the head runs: it is followed to its end
+	end      uint64 // else: the last seq
 }
 
 func pathToHead(ctx context.Context, scope *agstore.Scope, info eventlog.Thread) (path, error) {
@@ -88,7 +89,9 @@ func pathToHead(ctx context.Context, scope *agstore.Scope, info eventlog.Thread)
 			through = min(through, run.EndSeq)
 		}
 		p.segments[run.Key] = through
-		p.end = max(p.end, through)
+		p.live = p.live || run.Running() && run.Key == info.Head
+		// A run that an import left open beside the head is shown as far as it is.
+		p.end = max(p.end, min(through, run.LastSeq))
 	}
 	return p, nil
 }
@@ -99,7 +102,10 @@ func (p path) holds(r eventlog.Record) bool {
 }
 
 func (p path) ends(r eventlog.Record) bool {
-	return r.Seq >= p.end || (r.Run == p.head && r.Type.Terminal())
+	if p.live {
+		return r.Run == p.head && r.Type.Terminal()
+	}
+	return r.Seq >= p.end
 }
 
 // lastEventID reads the cursor of a client that comes back: the seq of the last

@@ -173,3 +173,26 @@ func TestFollowersMissNothing(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// Runs that overlap in an import are one story, to the last word of each, also
+// when one of them was never ended (DESIGN decision 3).
+func TestConnectToOverlappingRuns(t *testing.T) {
+	for name, end := range map[string][]string{"ended": {finished("a")}, "open": nil} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, says())
+			events := append([]string{started("a"), text("ma", "first")[0], started("b"), finished("b"), `{"type":"TEXT_MESSAGE_CONTENT","messageId":"ma","delta":"late words"}`}, end...)
+			if _, err := b.scope.AppendBatch(b.ctx, "t", importOf(events...)); err != nil {
+				t.Fatal(err)
+			}
+			for _, headers := range [][]string{nil, {"Last-Event-ID", "4"}} {
+				var seen strings.Builder
+				for _, f := range b.frames(b.post("/v1/agents/helper/connect", input("t", "x"), headers...)) {
+					seen.WriteString(f.data)
+				}
+				if !strings.Contains(seen.String(), "late words") {
+					t.Errorf("%v: %s", headers, seen.String())
+				}
+			}
+		})
+	}
+}

@@ -124,9 +124,13 @@ func (in *runInput) start(parent *agui.RunKey, clientState bool) agstore.RunInpu
 	start := agstore.RunInput{
 		RunID: in.run, Parent: parent, Messages: in.messages, Digest: in.digest,
 		Tools: in.value("tools"), Context: in.value("context"), Resume: in.value("resume"),
+		InitialState: in.value("state"),
 	}
 	if clientState {
 		start.State = in.value("state")
+	}
+	if in.named && parent == nil {
+		start.UnknownParent = in.parent
 	}
 	return start
 }

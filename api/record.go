@@ -92,6 +92,7 @@ func (s *Server) forward(ctx context.Context, cancel context.CancelCauseFunc, ag
 		return &agentError{code: CodeAgentContentType, text: fmt.Sprintf("the agent answered %q, not an event stream", media)}
 	}
 	watch.after = s.opts.IdleTimeout
+	watch.feed()
 	return s.copyEvents(ctx, run, &agentBody{r: resp.Body, watch: watch})
 }
 
@@ -147,6 +148,7 @@ func (s *Server) copyEvents(ctx context.Context, run *agstore.Run, body *agentBo
 			if _, err := run.Sync(ctx); err != nil {
 				return writeFailure(ctx, err)
 			}
+			drain(body)
 			return nil
 		}
 	}
@@ -155,6 +157,21 @@ func (s *Server) copyEvents(ctx context.Context, run *agstore.Run, body *agentBo
 	}
 	return s.readFailure(ctx, body, io.ErrUnexpectedEOF)
 }
+
+// drain reads what an agent says behind the end of its run, which is nobody's: a
+// connection that is closed under it would break off what it still has to do.
+func drain(body *agentBody) {
+	body.watch.after = drainPatience
+	body.watch.feed()
+	// Whatever ends it, the run is over.
+	_, _ = io.CopyN(io.Discard, body, drainBytes)
+}
+
+// How long and how much an agent may go on behind the end of its run.
+const (
+	drainPatience = 10 * time.Second
+	drainBytes    = 1 << 20
+)
 
 func (s *Server) readFailure(ctx context.Context, body *agentBody, err error) error {
 	if failure := stopped(ctx); failure != nil {

@@ -45,16 +45,17 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	clientState = clientState || !hasState(r, scope, in.thread)
+	if !in.named {
+		// What a user has edited is a branch, else the edit would be lost.
+		if parent, err = scope.EditedFrom(r.Context(), in.thread, in.messages); err != nil {
+			return err
+		}
+	}
 
 	if err := s.begin(); err != nil {
 		return err
 	}
-	start := in.start(parent, clientState)
-	if in.named && parent == nil {
-		start.UnknownParent = in.parent
-	}
-	run, err := scope.BeginRun(r.Context(), in.thread, start)
+	run, err := scope.BeginRun(r.Context(), in.thread, in.start(parent, clientState))
 	if err != nil {
 		s.recording.Done()
 		return s.joinRun(w, r, scope, in, err)
@@ -64,7 +65,7 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 		defer s.recording.Done()
 		s.record(scope, agent, run, body, err)
 	}()
-	return s.streamRun(w, r, scope, in.thread, run.Lease().Run, run.First())
+	return s.streamRun(w, r, scope, in.thread, run.Lease().Run, run.Parent, run.First())
 }
 
 // parentRun finds the run that parentRunId names. One that names no run of the
@@ -79,11 +80,6 @@ func (in *runInput) parentRun(r *http.Request, scope *agstore.Scope) (*agui.RunK
 		return nil, nil
 	}
 	return &key, err
-}
-
-func hasState(r *http.Request, scope *agstore.Scope, thread string) bool {
-	view, err := scope.View(r.Context(), thread)
-	return err == nil && view.State != nil
 }
 
 func (s *Server) agentNotFound(r *http.Request) error {
@@ -104,20 +100,23 @@ func (s *Server) joinRun(w http.ResponseWriter, r *http.Request, scope *agstore.
 	}
 	for _, known := range runs {
 		if known.Key == exists.Run && known.InputDigest == in.digest {
-			return s.streamRun(w, r, scope, in.thread, known.Key, known.FirstSeq)
+			return s.streamRun(w, r, scope, in.thread, known.Key, known.Parent, known.FirstSeq)
 		}
 	}
 	return refused
 }
 
 // streamRun sends the records of one run, from its start to its end.
-func (s *Server) streamRun(w http.ResponseWriter, r *http.Request, scope *agstore.Scope, thread string, run agui.RunKey, first uint64) error {
+func (s *Server) streamRun(w http.ResponseWriter, r *http.Request, scope *agstore.Scope, thread string, run, parent agui.RunKey, first uint64) error {
 	w.Header().Set(RunHeader, headerValue(run.String()))
+	if !parent.IsZero() {
+		w.Header().Set(ParentRunHeader, headerValue(parent.String()))
+	}
 	out, stop := s.newStream(w, formatSSE, true)
 	defer stop()
 	for rec, err := range scope.Follow(r.Context(), thread, first-1) {
 		if err != nil {
-			return nil // the client is gone, or the store closes: it resumes from the last id
+			panic(http.ErrAbortHandler) // only that tells the client that this is no end
 		}
 		if rec.Run != run {
 			continue

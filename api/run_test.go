@@ -305,3 +305,84 @@ func TestBadRunRequests(t *testing.T) {
 		t.Errorf("a refused request left thread %v, %v", th, err)
 	}
 }
+
+// A user's edit is a branch: the agent is told the edited words and not the old
+// ones, and the log has both.
+func TestEditIsABranch(t *testing.T) {
+	b := newBench(t, func(w http.ResponseWriter, r *http.Request) { says(answer("x", "a", "Hello")...)(w, r) })
+	b.startRun(input("t", "r1", user("u1", "question")))
+	<-b.inputs
+	resp := b.post("/v1/agents/helper/run", input("t", "r2", user("u1", "edited")))
+	if got := resp.Header.Get(api.ParentRunHeader); got != "" {
+		t.Errorf("an edit of the first turn continues %q", got)
+	}
+	b.frames(resp)
+	if sent := string(<-b.inputs); !strings.Contains(sent, "edited") || strings.Contains(sent, "question") || strings.Contains(sent, "Hello") {
+		t.Errorf("the agent was sent %s", sent)
+	}
+	for run, want := range map[string]string{"r1": "question", "r2": "edited"} {
+		view, err := b.client.View(b.ctx, "t", clientView(run))
+		if err != nil || !strings.Contains(string(view), want) {
+			t.Errorf("run %s: %s, %v", run, view, err)
+		}
+	}
+	resp = b.post("/v1/agents/helper/run", input("t", "r3", user("u2", "more")))
+	if got := resp.Header.Get(api.ParentRunHeader); got != "r2" {
+		t.Errorf("the next run continues %q", got)
+	}
+	b.frames(resp)
+}
+
+// The state an agent is sent is the state its run starts with in the log.
+func TestStateOfARun(t *testing.T) {
+	for name, c := range map[string]struct {
+		headers []string
+		parent  string
+		sent    string
+		want    string // behind the run's delta
+	}{
+		"the stored one":              {nil, "", `{"k":1,"n":9}`, `{"k":1,"n":2}`},
+		"the client's":                {[]string{api.StateHeader, "client"}, "", `{"n":1}`, `{"n":2}`},
+		"on a branch from nothing":    {nil, "root", `{"n":1}`, `{"n":2}`},
+		"on a branch with the stored": {nil, "r0", `{"k":1,"n":9}`, `{"k":1,"n":2}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, says(started("r1"), `{"type":"STATE_DELTA","delta":[{"op":"replace","path":"/n","value":2}]}`, finished("r1")))
+			if _, err := b.scope.Append(b.ctx, "t", lines(started("r0"), `{"type":"STATE_SNAPSHOT","snapshot":{"k":1,"n":9}}`, finished("r0"))...); err != nil {
+				t.Fatal(err)
+			}
+			body := strings.Replace(input("t", "r1", user("u1", "Hi")), `"state":{}`, `"state":{"n":1}`, 1)
+			if c.parent != "" {
+				body = strings.Replace(body, `"runId"`, `"parentRunId":"`+c.parent+`","runId"`, 1)
+			}
+			b.startRun(body, c.headers...)
+			var sent struct{ State json.RawMessage }
+			if err := json.Unmarshal(<-b.inputs, &sent); err != nil || string(sent.State) != c.sent {
+				t.Errorf("the agent was sent %s, %v", sent.State, err)
+			}
+			view, err := b.scope.View(b.ctx, "t")
+			if err != nil || string(view.State) != c.want {
+				t.Errorf("the state is %s, %v", view.State, err)
+			}
+		})
+	}
+}
+
+// What an agent says behind its run's end is read and is nobody's.
+func TestWhatComesBehindTheEnd(t *testing.T) {
+	said := make(chan error, 1)
+	b := newBench(t, func(w http.ResponseWriter, r *http.Request) {
+		says(append(answer("r1", "a1", "Hello"), `{"type":"CUSTOM","name":"late","value":1}`)...)(w, r)
+		w.(http.Flusher).Flush()
+		_, err := fmt.Fprint(w, ": goodbye\n\n")
+		w.(http.Flusher).Flush()
+		said <- err
+	})
+	got := b.startRun(input("t", "r1", user("u1", "Hi")))
+	if err := <-said; err != nil {
+		t.Errorf("the agent was cut off: %v", err)
+	}
+	if last := got[len(got)-1]; last.kind() != "RUN_FINISHED" || len(b.stored("t")) != 6 {
+		t.Errorf("the last frame is %v, %d records", last, len(b.stored("t")))
+	}
+}

@@ -148,6 +148,10 @@ func New(store *agstore.Store, opts Options) (*Server, error) {
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = withThread(r)
+	if strings.HasPrefix(r.URL.Path, "/v1/threads//") {
+		problem.Write(w, badRequest("read the path", "the thread id is empty"))
+		return
+	}
 	if _, pattern := s.mux.Handler(r); pattern == "" {
 		// The mux says in plain text what it has no handler for.
 		w = &problemWriter{ResponseWriter: w, r: r}

@@ -18,18 +18,18 @@ import (
 
 // Thread is a thread in lists.
 type Thread struct {
-	Thread  string    `json:"thread"`
+	Thread  ID        `json:"thread"`
 	Created time.Time `json:"created"`
 	Updated time.Time `json:"updated"`
 	LastSeq uint64    `json:"lastSeq"`
 	Runs    int       `json:"runs"`
-	Head    string    `json:"head,omitempty"` // the run to continue from
+	Head    ID        `json:"head,omitempty"` // the run to continue from
 }
 
 // ThreadList is a page of threads, in order of their ids.
 type ThreadList struct {
 	Threads []Thread `json:"threads"`
-	Next    string   `json:"next,omitempty"` // the after of the next page
+	Next    ID       `json:"next,omitempty"` // the after of the next page
 }
 
 // maxThreads is the most threads of one page.
@@ -53,8 +53,8 @@ func (s *Server) threads(w http.ResponseWriter, r *http.Request) error {
 			break
 		}
 		list.Threads = append(list.Threads, Thread{
-			Thread: t.Key.Thread, Created: t.Created, Updated: t.Updated,
-			LastSeq: t.LastSeq, Runs: t.Runs, Head: t.Head.String(),
+			Thread: ID(t.Key.Thread), Created: t.Created, Updated: t.Updated,
+			LastSeq: t.LastSeq, Runs: t.Runs, Head: ID(t.Head.String()),
 		})
 	}
 	return writeJSON(w, list)
@@ -128,9 +128,9 @@ func (s *Server) point(r *http.Request, scope *agstore.Scope, thread string) (*r
 
 // Run is one run of a thread's tree.
 type Run struct {
-	Run       string         `json:"run"`
+	Run       ID             `json:"run"`
 	Attempt   int            `json:"attempt"`
-	Parent    *string        `json:"parent"` // null: it starts from nothing
+	Parent    *ID            `json:"parent"` // null: it starts from nothing
 	ParentSeq uint64         `json:"parentSeq,omitempty"`
 	Status    agui.RunStatus `json:"status"`
 	FirstSeq  uint64         `json:"firstSeq"`
@@ -162,12 +162,12 @@ func (s *Server) runs(w http.ResponseWriter, r *http.Request, name string) error
 	list := RunList{Runs: []Run{}}
 	for _, run := range runs {
 		entry := Run{
-			Run: run.Key.ID, Attempt: run.Key.Attempt, ParentSeq: run.ParentSeq, Status: run.Status,
+			Run: ID(run.Key.ID), Attempt: run.Key.Attempt, ParentSeq: run.ParentSeq, Status: run.Status,
 			FirstSeq: run.FirstSeq, LastSeq: run.LastSeq, EndSeq: run.EndSeq, Events: run.Events,
 			Started: run.Started, Origin: run.Origin.String(), Held: run.Held, Head: run.Key == info.Head,
 		}
 		if !run.Parent.IsZero() {
-			parent := run.Parent.String()
+			parent := ID(run.Parent.String())
 			entry.Parent = &parent
 		}
 		if !run.Ended.IsZero() {
@@ -235,10 +235,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, name string) err
 			// that this is not the end.
 			panic(http.ErrAbortHandler)
 		}
-		if to > 0 && rec.Seq > to {
-			return nil // a follower; a reader is bounded by To
-		}
-		if !out.record(rec, echoed(rec)) {
+		if !out.record(rec, echoed(rec)) || rec.Seq == to {
 			return nil
 		}
 	}
@@ -298,6 +295,9 @@ func (s *Server) append(w http.ResponseWriter, r *http.Request, name string) err
 	}
 	if q.Has("parent") {
 		key, err := scope.FindRun(r.Context(), name, q.Get("parent"))
+		if errors.Is(err, eventlog.ErrThreadNotFound) && q.Get("parent") == agui.RootParent {
+			err = nil // nothing is before its first run
+		}
 		if err != nil {
 			return err
 		}
@@ -333,18 +333,18 @@ type branchRequest struct {
 	From     string            `json:"from"`     // a run of the thread, or "root"
 	Run      string            `json:"run"`      // the new run's id; empty: a random one
 	Messages []json.RawMessage `json:"messages"` // the turn it begins with
-	Events   []json.RawMessage `json:"events"`   // what the run holds; none: only its start and end
+	Events   []json.RawMessage `json:"events"`   // what the run holds (agstore.BranchInput)
 }
 
 // Branched is the answer to a branch request.
 type Branched struct {
-	Run    string `json:"run"`
-	Parent string `json:"parent"` // "root": none
+	Run    ID     `json:"run"`
+	Parent ID     `json:"parent"` // "root": none
 	First  uint64 `json:"first"`
 	Last   uint64 `json:"last"`
 }
 
-// branch starts a run behind an earlier one, writes it and ends it. The thread
+// branch writes a run behind an earlier one, wholly or not at all. The thread
 // goes on from there.
 func (s *Server) branch(w http.ResponseWriter, r *http.Request, name string) error {
 	scope := s.scope(r)
@@ -356,19 +356,19 @@ func (s *Server) branch(w http.ResponseWriter, r *http.Request, name string) err
 	if err := json.Unmarshal(body, &req); err != nil {
 		return badRequest("read the branch", `the body is {"from": …, "run": …, "messages": […], "events": […]}`)
 	}
-	from, err := scope.FindRun(r.Context(), name, req.From)
+	from, err := scope.FindRun(r.Context(), name, string(req.From))
 	if err != nil {
 		return err
 	}
-	run, err := scope.BeginRun(r.Context(), name, agstore.RunInput{RunID: req.Run, Parent: &from, Messages: req.Messages})
+	in := agstore.BranchInput{RunID: string(req.Run), Messages: req.Messages}
+	for _, e := range req.Events {
+		in.Events = append(in.Events, e)
+	}
+	done, err := scope.Branch(r.Context(), name, from, in)
 	if err != nil {
 		return err
 	}
-	last, err := writeBranch(r, run, req.Events)
-	if err != nil {
-		return err
-	}
-	return writeJSON(w, Branched{Run: run.Lease().Run.ID, Parent: parentName(from), First: run.First(), Last: last})
+	return writeJSON(w, Branched{Run: ID(done.Run.ID), Parent: ID(parentName(from)), First: done.First, Last: done.Last})
 }
 
 func parentName(k agui.RunKey) string {
@@ -376,28 +376,6 @@ func parentName(k agui.RunKey) string {
 		return agui.RootParent
 	}
 	return k.String()
-}
-
-// writeBranch writes the events of a branch and an end, if they have none.
-func writeBranch(r *http.Request, run *agstore.Run, events []json.RawMessage) (last uint64, err error) {
-	batch, ended := make([][]byte, 0, len(events)+1), false
-	for _, e := range events {
-		var h agui.Header
-		if err := agui.ReadHeader(e, &h); err != nil {
-			return 0, errors.Join(err, run.End(r.Context(), "AGSTORE_BRANCH", "the branch was given something that is no event"))
-		}
-		batch, ended = append(batch, e), ended || h.Type.Terminal()
-	}
-	if !ended {
-		lease := run.Lease()
-		batch = append(batch, fmt.Appendf(nil, `{"type":"RUN_FINISHED","threadId":%s,"runId":%s}`,
-			agui.Quote(lease.Thread.Thread), agui.Quote(lease.Run.ID)))
-	}
-	done, err := run.Append(r.Context(), batch...)
-	if err != nil {
-		return 0, errors.Join(err, run.End(r.Context(), "AGSTORE_BRANCH", "the branch could not be written"))
-	}
-	return done.Last, run.End(r.Context(), "", "")
 }
 
 func writeJSON(w http.ResponseWriter, value any) error {

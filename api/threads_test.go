@@ -28,6 +28,10 @@ func lines(events ...string) [][]byte {
 	return out
 }
 
+func importOf(events ...string) eventlog.Batch {
+	return eventlog.Batch{Events: lines(events...), Origin: eventlog.OriginImport}
+}
+
 // What is no event is refused with the right status, says which line and why,
 // and nothing of the batch is written (issue 2, must hold 6).
 func TestAppendRefusesWhatIsNoEvent(t *testing.T) {
@@ -101,7 +105,7 @@ func TestAppendConditions(t *testing.T) {
 // Every thread id that the log takes works in a URL.
 func TestOddThreadIDs(t *testing.T) {
 	b := newBench(t, says())
-	ids := []string{"..", ".", "a/b", "/", "//", "*", ">", "a b\tc", "日本/x", "th-1", "th-10", "%2F", "?x=1", "#", "new\nline", "\x00", "é", "e\u0301", strings.Repeat("x", 4096)}
+	ids := []string{"..", ".", "a/b", "/", "//", "*", ">", "a b\tc", "日本/x", "th-1", "th-10", "%2F", "?x=1", "#", "new\nline", "\x00", "é", "e\u0301", strings.Repeat("x", 4096), "\xed\xa0\x80", "\xed\xa0\x81"}
 	for _, id := range ids {
 		if _, err := b.client.Append(b.ctx, id, lines(`{"type":"CUSTOM","name":"n","value":1}`), client.AppendOptions{}); err != nil {
 			t.Errorf("append to %q: %v", id, err)
@@ -113,10 +117,10 @@ func TestOddThreadIDs(t *testing.T) {
 			continue
 		}
 		var v struct {
-			Thread string
+			Thread api.ID
 			Seq    int
 		}
-		if err := json.Unmarshal(view, &v); err != nil || v.Thread != id || v.Seq != 1 {
+		if err := json.Unmarshal(view, &v); err != nil || string(v.Thread) != id || v.Seq != 1 {
 			t.Errorf("the view of %q is %s (%v)", id, view, err)
 		}
 	}
@@ -125,7 +129,7 @@ func TestOddThreadIDs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		listed = append(listed, th.Thread)
+		listed = append(listed, string(th.Thread))
 	}
 	slices.Sort(ids)
 	if !slices.Equal(listed, ids) {
@@ -156,9 +160,9 @@ func TestThreadListPages(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, th := range page.Threads {
-			got = append(got, th.Thread)
+			got = append(got, string(th.Thread))
 		}
-		if after = page.Next; after == "" {
+		if after = string(page.Next); after == "" {
 			break
 		}
 	}

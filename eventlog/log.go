@@ -60,8 +60,8 @@ type Log interface {
 
 // ThreadKey names one thread of one scope.
 type ThreadKey struct {
-	Scope  string // 1 to 4,096 bytes
-	Thread string // 1 to 4,096 bytes
+	Scope  string // 1 to 4,096 bytes, text
+	Thread string // 1 to 4,096 bytes, text: UTF-8, or a lone surrogate in three bytes
 }
 
 // Batch is what one append writes, atomically.
@@ -112,7 +112,8 @@ type RunStart struct {
 	// Started is the RUN_STARTED event to commit, with the run's id.
 	Started []byte
 	// Parent is the run to continue: nil for the head, the zero key for none.
-	// It must be known and must have ended.
+	// It must be known and must have ended. What Started says of its parent
+	// places nothing; if it names another run, the record is marked.
 	Parent *agui.RunKey
 	// Expect makes the start conditional on the thread's last seq.
 	Expect Expect

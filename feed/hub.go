@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math"
 	"sync"
 
 	"github.com/agstore/agstore/eventlog"
@@ -121,7 +122,11 @@ func (h *Hub) Follow(ctx context.Context, thread eventlog.ThreadKey, after uint6
 			// The signal is taken before reading: what is committed while we
 			// read closes it.
 			more := h.signal(thread)
-			for record, err := range h.log.Read(ctx, thread, eventlog.ReadOptions{From: after + 1}) {
+			records := h.log.Read(ctx, thread, eventlog.ReadOptions{From: after + 1})
+			if after == math.MaxUint64 {
+				records = nothing // no seq is above it
+			}
+			for record, err := range records {
 				if errors.Is(err, eventlog.ErrThreadNotFound) {
 					break
 				}
@@ -146,6 +151,8 @@ func (h *Hub) Follow(ctx context.Context, thread eventlog.ThreadKey, after uint6
 		}
 	}
 }
+
+func nothing(func(eventlog.Record, error) bool) {}
 
 func followError(thread eventlog.ThreadKey, cause error) error {
 	return &eventlog.Error{Op: "follow", Key: thread, Err: cause}

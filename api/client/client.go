@@ -137,7 +137,7 @@ func (c *Client) Threads(ctx context.Context) iter.Seq2[api.Thread, error] {
 			if page.Next == "" {
 				return
 			}
-			query.Set("after", page.Next)
+			query.Set("after", string(page.Next))
 		}
 	}
 }

@@ -100,8 +100,8 @@ func (a *app) printBranched(done api.Branched) error {
 		return json.NewEncoder(a.io.out).Encode(done)
 	}
 	if !a.io.outTTY {
-		return a.printTable(a.io.out, &table{rows: [][]string{{done.Run, done.Parent, number(done.First), number(done.Last)}}})
+		return a.printTable(a.io.out, &table{rows: [][]string{{string(done.Run), string(done.Parent), number(done.First), number(done.Last)}}})
 	}
-	_, err := fmt.Fprintf(a.io.out, "run %s behind %s, seq %d to %d\n", printable(done.Run), printable(done.Parent), done.First, done.Last)
+	_, err := fmt.Fprintf(a.io.out, "run %s behind %s, seq %d to %d\n", printable(string(done.Run)), printable(string(done.Parent)), done.First, done.Last)
 	return err
 }

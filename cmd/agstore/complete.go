@@ -36,7 +36,7 @@ func (a *app) completeThread(file bool) cobra.CompletionFunc {
 				if err != nil {
 					return nil, err
 				}
-				ids = append(ids, t.Thread)
+				ids = append(ids, string(t.Thread))
 			}
 			return ids, nil
 		})

@@ -71,13 +71,13 @@ func (a *app) printRuns(w io.Writer, runs []api.Run) error {
 
 func number(n uint64) string { return strconv.FormatUint(n, 10) }
 
-func runName(r api.Run) string { return agui.RunKey{ID: r.Run, Attempt: r.Attempt}.String() }
+func runName(r api.Run) string { return agui.RunKey{ID: string(r.Run), Attempt: r.Attempt}.String() }
 
 func parentOf(r api.Run) string {
 	if r.Parent == nil {
 		return ""
 	}
-	return *r.Parent
+	return string(*r.Parent)
 }
 
 func headMark(r api.Run) string {
@@ -104,7 +104,7 @@ func drawTree(runs []api.Run, line func(prefix string, r api.Run)) {
 		if r.Parent == nil {
 			roots = append(roots, r)
 		} else {
-			children[*r.Parent] = append(children[*r.Parent], r)
+			children[string(*r.Parent)] = append(children[string(*r.Parent)], r)
 		}
 	}
 	type entry struct {

@@ -203,7 +203,7 @@ func TestRuns(t *testing.T) {
 }
 
 func TestDrawTree(t *testing.T) {
-	parent := func(p string) *string { return &p }
+	parent := func(p api.ID) *api.ID { return &p }
 	runs := []api.Run{
 		{Run: "a", Attempt: 1}, {Run: "b", Attempt: 1, Parent: parent("a")}, {Run: "c", Attempt: 1, Parent: parent("b")},
 		{Run: "d", Attempt: 1, Parent: parent("b")}, {Run: "e", Attempt: 1, Parent: parent("c")}, {Run: "e", Attempt: 2, Parent: parent("e")},

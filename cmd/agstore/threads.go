@@ -40,7 +40,7 @@ func (a *app) printThreads(ctx context.Context, c *client.Client) error {
 			}
 			continue
 		}
-		t.add(thread.Thread, strconv.FormatUint(thread.LastSeq, 10), strconv.Itoa(thread.Runs), thread.Head,
+		t.add(string(thread.Thread), strconv.FormatUint(thread.LastSeq, 10), strconv.Itoa(thread.Runs), string(thread.Head),
 			created.show(thread.Created), updated.show(thread.Updated))
 	}
 	if a.json {

@@ -299,7 +299,10 @@ func testConcurrentBranch(t *testing.T, p *place) {
 	live := p.begin(key("t"), "b")
 	_, err := p.log.BeginRun(p.ctx, key("t"), eventlog.RunStart{Started: started("c")})
 	wantErr(t, "behind the live head", err, eventlog.ErrRunActive)
-	w, err := p.log.BeginRun(p.ctx, key("t"), eventlog.RunStart{Started: startedFrom("c", "a")})
+	_, err = p.log.BeginRun(p.ctx, key("t"), eventlog.RunStart{Started: startedFrom("c", "a")})
+	wantErr(t, "the event's parent does not place a run, the caller's does", err, eventlog.ErrRunActive)
+	parent := run("a")
+	w, err := p.log.BeginRun(p.ctx, key("t"), eventlog.RunStart{Started: startedFrom("c", "a"), Parent: &parent})
 	if err != nil {
 		t.Fatal(err)
 	}

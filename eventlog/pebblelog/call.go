@@ -134,6 +134,9 @@ func (l *Log) checkKey(op string, key eventlog.ThreadKey) error {
 		if id.text == "" {
 			return &eventlog.Error{Op: op, Key: key, Err: &eventlog.InvalidError{Reason: "the " + id.what + " is empty"}}
 		}
+		if !agui.IsText(id.text) {
+			return &eventlog.Error{Op: op, Err: &eventlog.InvalidError{Reason: "the " + id.what + " is not UTF-8"}}
+		}
 		if len(id.text) > l.opts.Limits.IDBytes {
 			return &eventlog.Error{Op: op, Err: &eventlog.TooLargeError{What: id.what, Size: len(id.text), Limit: l.opts.Limits.IDBytes}}
 		}

@@ -165,19 +165,23 @@ func (l *Log) begin(g *group, t *thread, c *call) error {
 	if r, ok := a.tracker.Latest(string(ev.head.RunID)); ok {
 		return &eventlog.RunExistsError{Run: r.Key, Status: r.Status, InputDigest: a.info[a.index[r.Key]].digest}
 	}
+	claim := agui.Claim{Parent: c.parent}
+	var abandoned []agui.RunKey
+	if c.parent == nil {
+		// Also before the seq is compared: while a run is written, the seq never
+		// stays what a caller has seen.
+		var err error
+		if abandoned, err = l.takeOver(a); err != nil {
+			return err
+		}
+		head := a.tracker.Head()
+		claim.Parent = &head
+	}
 	if err := expected(a, c); err != nil {
 		return err
 	}
 	if err := l.endedParent(a, c.parent); err != nil {
 		return err
-	}
-	claim := agui.Claim{Parent: c.parent}
-	var abandoned []agui.RunKey
-	if !a.tracker.Names(&ev.head, claim) {
-		var err error
-		if abandoned, err = l.takeOver(a); err != nil {
-			return err
-		}
 	}
 	if n := len(a.tracker.OpenRuns()) - len(abandoned) + 1; n > l.opts.Limits.OpenRuns {
 		return &eventlog.TooLargeError{What: "open runs", Size: n, Limit: l.opts.Limits.OpenRuns}

@@ -1,0 +1,194 @@
+package agstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/agstore/agstore/agui"
+	"github.com/agstore/agstore/eventlog"
+	"github.com/agstore/agstore/fold"
+	"github.com/agstore/agstore/replay"
+)
+
+// BranchInput is what a branch holds.
+type BranchInput struct {
+	RunID string // of the branch; empty: as Events say, or a new random one
+	// Messages are the turn it begins with: AG-UI messages. Those that the
+	// lineage holds are left out.
+	Messages []json.RawMessage
+	// Events are what it holds, as given. If they begin with a RUN_STARTED, that
+	// is the branch's start, and the turn belongs into its input. Runs that they
+	// leave open are ended. None: the branch is only its start and its end.
+	Events [][]byte
+}
+
+// Branched says where a branch went.
+type Branched struct {
+	Run         agui.RunKey
+	Parent      agui.RunKey // the zero key: none
+	First, Last uint64      // seqs
+}
+
+// Branch writes a run behind an earlier one, or with the zero key before the
+// first, as one batch: wholly or not at all. The thread goes on from there, the
+// other path stays as it is. Errors: ErrRunExists for a run id that was used,
+// ErrRunNotFound, ErrRunActive for a parent that still runs, ErrInvalidEvent
+// with the number of the event, and those of writing.
+func (s *Scope) Branch(ctx context.Context, thread string, from agui.RunKey, in BranchInput) (Branched, error) {
+	var done Branched
+	var err error
+	for range startAttempts {
+		done, err = s.branch(ctx, thread, from, in)
+		if conflict := (*eventlog.ConflictError)(nil); !errors.As(err, &conflict) {
+			break
+		}
+	}
+	return done, err
+}
+
+func (s *Scope) branch(ctx context.Context, thread string, from agui.RunKey, in BranchInput) (Branched, error) {
+	fail := func(line int, err error) (Branched, error) {
+		return Branched{}, &eventlog.Error{Op: "branch", Key: s.key(thread), Line: line, Err: err}
+	}
+	if err := (RunInput{Messages: in.Messages}).check(); err != nil {
+		return fail(0, err)
+	}
+	info, err := s.Thread(ctx, thread)
+	if err != nil {
+		return Branched{}, err
+	}
+	runs, err := s.Runs(ctx, thread)
+	if err != nil {
+		return Branched{}, err
+	}
+	heads := make([]agui.Header, len(in.Events))
+	for i, e := range in.Events {
+		if err := agui.ReadHeader(e, &heads[i]); err != nil {
+			return fail(i+1, err)
+		}
+	}
+	events, own := in.Events, len(heads) > 0 && heads[0].Type == agui.TypeRunStarted
+	switch {
+	case own && len(in.Messages) > 0:
+		return fail(1, &eventlog.InvalidError{Reason: "the events begin with a RUN_STARTED: the messages belong into its input"})
+	case own && in.RunID != "" && in.RunID != string(heads[0].RunID):
+		return fail(1, &eventlog.InvalidError{Reason: fmt.Sprintf("the events begin with a RUN_STARTED of another run than %q", in.RunID)})
+	case own:
+		in.RunID = string(heads[0].RunID)
+	default:
+		if in.RunID == "" {
+			in.RunID = newRunID()
+		}
+		before := &fold.View{}
+		if !from.IsZero() {
+			if before, err = s.ViewAt(ctx, thread, replay.AtRun(from)); err != nil {
+				return Branched{}, err
+			}
+		}
+		start := runStarted(thread, parentID(from, len(runs)), unknown(before, in.Messages), RunInput{RunID: in.RunID})
+		events = slices.Insert(slices.Clone(events), 0, start)
+	}
+	for _, r := range runs {
+		if r.Key.ID == in.RunID {
+			return fail(0, &eventlog.RunExistsError{Run: r.Key, Status: r.Status, InputDigest: r.InputDigest})
+		}
+	}
+	events = append(slices.Clip(events), ends(thread, events)...)
+	batch := eventlog.Batch{Events: events, Origin: eventlog.OriginImport, Parent: &from, Expect: eventlog.LastSeq(info.LastSeq)}
+	done, err := s.AppendBatch(ctx, thread, batch)
+	if e := (*eventlog.Error)(nil); errors.As(err, &e) && e.Line > 0 && !own {
+		e.Line-- // the start was put in front
+	}
+	return Branched{Run: agui.RunKey{ID: in.RunID, Attempt: 1}, Parent: from, First: done.First, Last: done.Last}, err
+}
+
+// parentID is the parentRunId that places a run behind another, empty if nothing
+// needs to be said.
+func parentID(parent agui.RunKey, runs int) string {
+	if parent.IsZero() && runs > 0 {
+		return agui.RootParent
+	}
+	return parent.ID
+}
+
+// ends are the RUN_FINISHEDs of the runs that events leave open.
+func ends(thread string, events [][]byte) [][]byte {
+	tracker := agui.NewTracker(nil, agui.RunKey{})
+	for i, e := range events {
+		var h agui.Header
+		if agui.ReadHeader(e, &h) == nil {
+			tracker.Assign(&h, uint64(i+1), agui.Claim{})
+		}
+	}
+	var out [][]byte
+	for _, r := range tracker.OpenRuns() {
+		out = append(out, fmt.Appendf(nil, `{"type":"RUN_FINISHED","threadId":%s,"runId":%s}`, agui.Quote(thread), agui.Quote(r.Key.ID)))
+	}
+	return out
+}
+
+// EditedFrom finds the run to continue for a client that sends these messages,
+// if it has edited what a user said: the run before the one that brought the
+// edited message (DESIGN decision 6), the zero key if it was the first. nil:
+// nothing was edited. Only the content of user messages is compared.
+func (s *Scope) EditedFrom(ctx context.Context, thread string, messages []json.RawMessage) (*agui.RunKey, error) {
+	view, err := s.View(ctx, thread)
+	if errors.Is(err, eventlog.ErrThreadNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	edited := editedIDs(view, messages)
+	if len(edited) == 0 {
+		return nil, nil
+	}
+	runs, err := s.Runs(ctx, thread)
+	if err != nil {
+		return nil, err
+	}
+	path := agui.Lineage(eventlog.Tree(runs), view.Run)
+	// A message that has come stays, so the run that brought it can be searched.
+	var failed error
+	brought := sort.Search(len(path), func(i int) bool {
+		at, err := s.ViewAt(ctx, thread, replay.AtRun(path[i].Run))
+		if err != nil {
+			failed = err
+			return true
+		}
+		return slices.ContainsFunc(at.Messages, func(m agui.Message) bool { return edited[m.ID] })
+	})
+	if failed != nil {
+		return nil, failed
+	}
+	if brought == 0 {
+		return &agui.RunKey{}, nil
+	}
+	return &path[brought-1].Run, nil
+}
+
+// editedIDs are the ids of user messages whose content is not the stored one.
+func editedIDs(view *fold.View, messages []json.RawMessage) map[string]bool {
+	stored := make(map[string]*agui.Message)
+	for i := range view.Messages {
+		if m := &view.Messages[i]; m.Role == agui.RoleUser {
+			stored[m.ID] = m
+		}
+	}
+	edited := make(map[string]bool)
+	for _, raw := range messages {
+		sent, err := agui.DecodeMessage(raw)
+		if err != nil || sent.Role != agui.RoleUser {
+			continue
+		}
+		known := stored[sent.ID]
+		if known != nil && string(known.Content.JSON().AppendJSON(nil)) != string(sent.Content.JSON().AppendJSON(nil)) {
+			edited[sent.ID] = true
+		}
+	}
+	return edited
+}
