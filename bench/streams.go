@@ -93,11 +93,12 @@ func oneMessage(deltas int) *stream {
 // openMessages is a run with so many messages, all still open, each with the
 // beginning of a text.
 func openMessages(n int) *stream {
+	r := rand.New(rand.NewPCG(seed, 8))
 	s := start()
 	for i := range n {
 		s.open(messageID(i))
 		for range 8 {
-			s.delta(messageID(i), "so far, ")
+			s.delta(messageID(i), text(r))
 		}
 	}
 	return s

@@ -84,14 +84,19 @@ type place struct {
 // resultKey is the messageId and the toolCallId of a TOOL_CALL_RESULT.
 type resultKey struct{ message, call string }
 
-// message is a message of the transcript.
+// message is a message of the transcript. What a piece of text needs comes
+// first: of a long transcript, little is in the processor's caches.
 type message struct {
+	shown   *agui.Message // as views show it; nil: it has changed
+	open    *run          // whose text is open; nil: closed
+	content content
+	opening uint64 // when it was opened
+
 	prev, next *message
 	place      *place
 	kind       kind
 	id         string // in views
 	role       agui.Role
-	content    content
 	name       agui.Opt[string]
 	tag        agui.Opt[string] // subagentRunId
 	toolCallID agui.Opt[string]
@@ -100,18 +105,13 @@ type message struct {
 	encrypted  agui.Opt[string]
 	metadata   *jsonvalue.Document // nil: none
 	calls      []*call
-	callList   bool // toolCalls is there even if it is empty
-
-	open    *run   // whose text is open; nil: closed
-	opening uint64 // when it was opened
-	answers *call  // of a tool message: the call it is the result of
+	callList   bool  // toolCalls is there even if it is empty
+	answers    *call // of a tool message: the call it is the result of
 
 	// lastResult is a tool message in the unbroken row of them behind this one,
 	// true if shape is the transcript's: where to look for the row's end.
 	lastResult *message
 	shape      int
-
-	shown *agui.Message // as views show it; nil: it has changed
 }
 
 // find gives the message that an event means by an id, nil if there is none.
