@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ func foldRows() []row {
 		{id: "P-F3", run: oneLongMessage},
 		{id: "P-F4", run: stateDeltas},
 		{id: "P-F5", run: streamPasses},
+		{id: "P-F6", run: snapshots},
 	}
 }
 
@@ -251,6 +253,48 @@ func streamPasses(_ context.Context, b *bench) ([]Result, error) {
 	return []Result{
 		passed("verify, one core", c[0].rate(len(text))),
 		passed("chunk expansion, one core", c[1].rate(len(chunks))),
+	}, nil
+}
+
+// snapshots is P-F6: a fold with 1,000 messages put away and taken up again.
+func snapshots(_ context.Context, b *bench) ([]Result, error) {
+	const messages = 1000
+	f := fold.New(fold.Options{})
+	someMessages(messages, 20).into(f)
+	want := f.View().AppendJSON(nil)
+	repeat := b.n(100)
+	var snapshot []byte
+	var restored *fold.Fold
+	var failed error
+	c := costs(b.rounds(7),
+		func() cost {
+			return oneCore(func() {
+				for range repeat {
+					snapshot = f.Snapshot(nil)
+				}
+			})
+		}, func() cost {
+			return oneCore(func() {
+				for range repeat {
+					if restored, failed = fold.Restore(snapshot, fold.Options{}); failed != nil {
+						return
+					}
+				}
+			})
+		})
+	if failed != nil {
+		return nil, failed
+	}
+	if !bytes.Equal(restored.View().AppendJSON(nil), want) {
+		return nil, errors.New("the fold that was restored shows another view")
+	}
+	const goal = 2 * time.Millisecond
+	once := func(what string, c cost) Result {
+		return result(what, "≤ "+took(goal)).got(took(c.per(repeat))).atMost(float64(c.per(repeat)), float64(goal))
+	}
+	return []Result{
+		once(fmt.Sprintf("snapshot of a fold with 1,000 messages, %s bytes", grouped(int64(len(snapshot)))), c[0]),
+		once("restore of it", c[1]),
 	}, nil
 }
 
