@@ -157,14 +157,18 @@ type LockedError struct {
 	Dir   string
 	PID   int
 	Host  string
-	Since time.Time
+	Since time.Time // zero: it is not known
 }
 
 func (e *LockedError) Error() string {
 	if e.PID == 0 {
 		return fmt.Sprintf("%v: %s is held by another process", ErrLocked, e.Dir)
 	}
-	return fmt.Sprintf("%v: %s is held by process %d on %s since %s", ErrLocked, e.Dir, e.PID, e.Host, e.Since.UTC().Format(time.RFC3339))
+	since := ""
+	if !e.Since.IsZero() {
+		since = " since " + e.Since.UTC().Format(time.RFC3339)
+	}
+	return fmt.Sprintf("%v: %s is held by process %d on %s%s", ErrLocked, e.Dir, e.PID, e.Host, since)
 }
 
 // Is reports that it is an ErrLocked.

@@ -29,8 +29,11 @@ func acquireLock(dir string, o Options) (*pebble.Lock, error) {
 	host, pid := self()
 	if err != nil {
 		holder := readOwner(dir, o.FS)
-		// A lock of this very process has no error number of its own.
 		own := holder.PID == pid && holder.Host == host
+		if !own && heldHere(err, o.FS) {
+			// Who has just got the lock has not said so yet.
+			own, holder = true, owner{PID: pid, Host: host}
+		}
 		if own || errors.Is(err, syscall.EAGAIN) || err == error(syscall.EACCES) {
 			return nil, &eventlog.LockedError{Dir: dir, PID: holder.PID, Host: holder.Host, Since: holder.Since}
 		}
@@ -40,6 +43,13 @@ func acquireLock(dir string, o Options) (*pebble.Lock, error) {
 		return nil, errors.Join(err, lock.Close())
 	}
 	return lock, nil
+}
+
+// heldHere reports whether a lock was refused because this very process has it:
+// what the system refuses has an error number, the engine's own word has none.
+func heldHere(err error, fs vfs.FS) bool {
+	var number syscall.Errno
+	return fs == vfs.Default && !errors.As(err, &number)
 }
 
 func readOwner(dir string, fs vfs.FS) (who owner) {

@@ -55,7 +55,11 @@ func Open(dir string, opts Options) (*Log, error) {
 		if isNoSpace(err) {
 			err = fmt.Errorf("%w: %w", eventlog.ErrNoSpace, err)
 		}
-		return nil, &eventlog.Error{Op: "open the store in " + dir, Err: damage(err)}
+		hint := ""
+		if errors.Is(err, eventlog.ErrVersion) {
+			hint = "open it with the version of agstore that wrote it, or a newer one"
+		}
+		return nil, &eventlog.Error{Op: "open the store in " + dir, Err: damage(err), Hint: hint}
 	}
 	return l, nil
 }
