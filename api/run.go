@@ -57,12 +57,12 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 	}
 	run, err := scope.BeginRun(r.Context(), in.thread, in.start(parent, clientState))
 	if err != nil {
-		s.recording.Done()
+		s.end()
 		return s.joinRun(w, r, scope, in, err)
 	}
 	body, err := in.forAgent(run, clientHistory, clientState)
 	go func() {
-		defer s.recording.Done()
+		defer s.end()
 		s.record(scope, agent, run, body, err)
 	}()
 	return s.streamRun(w, r, scope, in.thread, run.Lease().Run, run.Parent, run.First())

@@ -88,7 +88,9 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-func (o Options) validate() error {
+// Validate says what is wrong with the options, all at once: for programs that
+// are to know before they open a store.
+func (o Options) Validate() error {
 	var errs []error
 	for name, a := range o.Agents {
 		u, err := url.Parse(a.URL)
@@ -119,12 +121,13 @@ type Server struct {
 	cancel    context.CancelCauseFunc
 	recording sync.WaitGroup
 	mu        sync.Mutex
+	live      int // recordings that go on
 	closed    bool
 }
 
 // New serves an open store. All that is wrong with the options is said at once.
 func New(store *agstore.Store, opts Options) (*Server, error) {
-	if err := opts.validate(); err != nil {
+	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -243,7 +246,23 @@ func (s *Server) begin() error {
 		return &eventlog.Error{Op: "begin run", Err: eventlog.ErrClosed, Hint: "the server is shutting down; try again"}
 	}
 	s.recording.Add(1)
+	s.live++
 	return nil
+}
+
+// end counts a recording out.
+func (s *Server) end() {
+	s.mu.Lock()
+	s.live--
+	s.mu.Unlock()
+	s.recording.Done()
+}
+
+// Recording is how many runs are being recorded now: those that Close waits for.
+func (s *Server) Recording() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.live
 }
 
 // handler answers a request or returns why it could not. After it has begun to

@@ -61,7 +61,9 @@ func (s *Server) threads(w http.ResponseWriter, r *http.Request) error {
 }
 
 // thread answers with a view. Parameters: run, or at (a seq); messages (only
-// the newest so many); profile (durable or reference).
+// the newest so many); profile (durable or reference); history (instead of the
+// view its messages as a model takes them) with unanswered (the result of calls
+// that have none).
 func (s *Server) thread(w http.ResponseWriter, r *http.Request, name string) error {
 	scope := s.scope(r)
 	at, err := s.point(r, scope, name)
@@ -72,9 +74,25 @@ func (s *Server) thread(w http.ResponseWriter, r *http.Request, name string) err
 	if err != nil {
 		return err
 	}
+	history, err := boolParam(r, "history")
+	if err != nil {
+		return err
+	}
+	unanswered := r.URL.Query().Get("unanswered")
+	switch {
+	case history && newest > 0:
+		// A call could be cut from its result.
+		return badRequest("read the history", "history and messages exclude each other")
+	case !history && unanswered != "":
+		return badRequest("read unanswered", "unanswered is for the history")
+	}
 	view, err := s.view(r, scope, name, at)
 	if err != nil {
 		return err
+	}
+	if history {
+		messages := replay.History(view, replay.HistoryOptions{Unanswered: unanswered})
+		return writeMessages(w, messages)
 	}
 	if n := uint64(len(view.Messages)); newest > 0 && n > newest {
 		shown := *view
@@ -83,6 +101,20 @@ func (s *Server) thread(w http.ResponseWriter, r *http.Request, name string) err
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, err = w.Write(append(view.AppendJSON(nil), '\n'))
+	return ignore(err)
+}
+
+// writeMessages answers with a JSON list, whose values are as they were written.
+func writeMessages(w http.ResponseWriter, messages []agui.Message) error {
+	out := []byte{'['}
+	for i := range messages {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = messages[i].AppendJSON(out)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, err := w.Write(append(out, "]\n"...))
 	return ignore(err)
 }
 

@@ -236,6 +236,38 @@ func TestBranchAndViews(t *testing.T) {
 	}
 }
 
+// The history is the messages as providers accept them; it is not cut.
+func TestHistory(t *testing.T) {
+	b := newBench(t, says())
+	batch := lines(started("r1"), `{"type":"TOOL_CALL_START","toolCallId":"c1","toolCallName":"f","parentMessageId":"a1"}`,
+		`{"type":"TOOL_CALL_END","toolCallId":"c1"}`)
+	batch = append(batch, lines(text("a2", "Well.")...)...)
+	if _, err := b.client.Append(b.ctx, "t", append(batch, []byte(finished("r1"))), client.AppendOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for want, opts := range map[string]client.ViewOptions{
+		`[{"id":"a2","role":"assistant","content":"Well."}]` + "\n": {History: true},
+		`[{"id":"a1","role":"assistant","toolCalls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}}]},` +
+			`{"id":"c1~unanswered","role":"tool","content":"none","toolCallId":"c1"},{"id":"a2","role":"assistant","content":"Well."}]` + "\n": {History: true, Unanswered: "none"},
+	} {
+		if got, err := b.client.View(b.ctx, "t", opts); err != nil || string(got) != want {
+			t.Errorf("%+v: %v\n%s", opts, err, got)
+		}
+	}
+	for _, opts := range []client.ViewOptions{{History: true, Messages: 1}, {Unanswered: "x"}} {
+		if _, err := b.client.View(b.ctx, "t", opts); !errors.Is(err, eventlog.ErrInvalid) {
+			t.Errorf("%+v: %v", opts, err)
+		}
+	}
+	resp, err := http.Get(b.url + "/v1/threads/t?history=maybe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.Body.Close(); resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("history=maybe: %d", resp.StatusCode)
+	}
+}
+
 // The three formats of events.
 func TestEventFormats(t *testing.T) {
 	b := newBench(t, says(answer("r1", "a1", "Hello")...))

@@ -35,6 +35,7 @@ type Client struct {
 	base  string
 	scope string
 	http  *http.Client
+	hint  string // where no server answers
 }
 
 // New makes a client of the server at base, as "http://127.0.0.1:4180".
@@ -42,6 +43,7 @@ func New(base string, opts Options) *Client {
 	return &Client{
 		base: strings.TrimSuffix(base, "/"), scope: opts.Scope,
 		http: &http.Client{Transport: opts.Transport},
+		hint: "is agstore serve running there?",
 	}
 }
 
@@ -51,7 +53,9 @@ func Control(dir string, opts Options) *Client {
 	opts.Transport = &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return api.DialControl(ctx, dir) },
 	}
-	return New("http://control", opts)
+	c := New("http://control", opts)
+	c.hint = "the program that held the store in " + dir + " has ended; try again"
+	return c
 }
 
 // Close lets go of idle connections.
@@ -75,7 +79,7 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, &eventlog.Error{Op: "call " + c.base, Err: errors.Join(eventlog.ErrUnavailable, errors.Unwrap(err))}
+		return nil, &eventlog.Error{Op: "call " + c.base, Err: &unanswered{errors.Unwrap(err)}, Hint: c.hint}
 	}
 	if resp.StatusCode/100 == 2 {
 		return resp, nil
@@ -85,6 +89,15 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 	return nil, problem.Read(resp.StatusCode, text)
 }
 
+// unanswered is why no server answered.
+type unanswered struct{ cause error }
+
+func (u *unanswered) Error() string { return fmt.Sprintf("no server answers: %v", u.cause) }
+func (u *unanswered) Unwrap() error { return u.cause }
+
+// Is reports that it is an ErrUnavailable.
+func (u *unanswered) Is(target error) bool { return target == eventlog.ErrUnavailable }
+
 func (c *Client) bytes(ctx context.Context, method, path string, query url.Values, body []byte) ([]byte, error) {
 	resp, err := c.do(ctx, method, path, query, body)
 	if err != nil {
@@ -93,7 +106,7 @@ func (c *Client) bytes(ctx context.Context, method, path string, query url.Value
 	defer resp.Body.Close()
 	out, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return nil, &eventlog.Error{Op: "read the answer", Err: errors.Join(eventlog.ErrUnavailable, err)}
+		return nil, &eventlog.Error{Op: "read the answer", Err: fmt.Errorf("%w: %w", eventlog.ErrUnavailable, err)}
 	}
 	return out, nil
 }
@@ -104,7 +117,7 @@ func (c *Client) decode(ctx context.Context, method, path string, query url.Valu
 		return err
 	}
 	if err := json.Unmarshal(out, into); err != nil {
-		return &eventlog.Error{Op: "read the answer", Err: errors.Join(eventlog.ErrUnavailable, err)}
+		return &eventlog.Error{Op: "read the answer", Err: fmt.Errorf("%w: %w", eventlog.ErrUnavailable, err)}
 	}
 	return nil
 }
@@ -148,9 +161,13 @@ type ViewOptions struct {
 	At       *uint64 // when the thread had so many records
 	Messages int     // only the newest so many messages; 0: all
 	Profile  string  // "durable" or "reference"; empty: durable
+	// History asks for the messages alone, as model providers accept them (see
+	// replay.History); not together with Messages.
+	History    bool
+	Unanswered string // in a history, the result of calls that have none; empty: such calls are left out
 }
 
-// View gives a view of a thread as JSON.
+// View gives a view of a thread as JSON; with History a JSON list of messages.
 func (c *Client) View(ctx context.Context, thread string, opts ViewOptions) ([]byte, error) {
 	query := url.Values{}
 	if opts.Run != nil {
@@ -164,6 +181,12 @@ func (c *Client) View(ctx context.Context, thread string, opts ViewOptions) ([]b
 	}
 	if opts.Profile != "" {
 		query.Set("profile", opts.Profile)
+	}
+	if opts.History {
+		query.Set("history", "true")
+	}
+	if opts.Unanswered != "" {
+		query.Set("unanswered", opts.Unanswered)
 	}
 	return c.bytes(ctx, http.MethodGet, threadPath(thread, ""), query, nil)
 }
@@ -274,7 +297,7 @@ func (c *Client) Events(ctx context.Context, thread string, opts EventOptions) i
 			if ctx.Err() != nil {
 				yield(nil, ctx.Err())
 			} else if !errors.Is(err, io.EOF) || len(line) > 0 {
-				yield(nil, &eventlog.Error{Op: "read events", Err: errors.Join(eventlog.ErrUnavailable, err)})
+				yield(nil, &eventlog.Error{Op: "read events", Err: fmt.Errorf("%w: %w", eventlog.ErrUnavailable, err)})
 			}
 			return
 		}

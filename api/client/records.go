@@ -3,7 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"iter"
 	"time"
 
@@ -41,7 +41,7 @@ func readRecord(line []byte) (eventlog.Record, error) {
 		Event    json.RawMessage `json:"event"`
 	}
 	if err := json.Unmarshal(line, &fields); err != nil {
-		return eventlog.Record{}, &eventlog.Error{Op: "read records", Err: errors.Join(eventlog.ErrUnavailable, err)}
+		return eventlog.Record{}, &eventlog.Error{Op: "read records", Err: fmt.Errorf("%w: %w", eventlog.ErrUnavailable, err)}
 	}
 	// Ids by our own reading: encoding/json has no lone surrogates.
 	run, _ := agui.Unquote(fields.Run)

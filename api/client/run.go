@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"net/http"
@@ -41,7 +40,7 @@ func (c *Client) Run(ctx context.Context, agent string, input []byte) iter.Seq2[
 			} else if ctx.Err() != nil {
 				err = ctx.Err()
 			} else {
-				err = &eventlog.Error{Op: "read the run", Err: errors.Join(eventlog.ErrUnavailable, err)}
+				err = &eventlog.Error{Op: "read the run", Err: fmt.Errorf("%w: %w", eventlog.ErrUnavailable, err)}
 			}
 			var h agui.Header
 			if err == nil && agui.ReadHeader(event.Data, &h) == nil {
