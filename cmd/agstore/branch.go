@@ -25,7 +25,9 @@ func (a *app) branchCommand() *cobra.Command {
 		Short: "Start another path from an earlier run",
 		Long: "Starts a run behind an earlier one, or with \"root\" from nothing, and ends it. The thread\n" +
 			"goes on from there; the other path stays where it is. The run holds the events of FILE and\n" +
-			"begins with the user's turn of --message, if they are given.",
+			"begins with the user's turn of --message, if they are given. No agent is called: with\n" +
+			"--message, the next run of the thread answers. In a pipe: run, parent, first seq and last\n" +
+			"seq, on one line.",
 		Example: "  agstore branch thread-1 --from run-1 --message \"Rather by train.\"\n  agstore branch thread-1 --from root events.jsonl --run retold",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: a.do(func(ctx context.Context, cmd *cobra.Command, args []string) error {
@@ -84,9 +86,8 @@ func (a *app) readEvents(ctx context.Context, name string) ([][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		var h agui.Header
-		if err := agui.ReadHeader(next.data, &h); err != nil {
-			return nil, &lineError{next.line, err}
+		if err := checkEvent(next); err != nil {
+			return nil, err
 		}
 		if size += len(next.data); size > limits.BatchBytes {
 			return nil, &lineError{next.line, &eventlog.TooLargeError{What: "branch", Size: size, Limit: limits.BatchBytes}}

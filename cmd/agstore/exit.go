@@ -49,11 +49,11 @@ func outcomes() []outcome {
 		{exitNotFound, "not found: store, thread, run, seq, file or agent", []error{eventlog.ErrNotFound, fs.ErrNotExist}, []int{http.StatusNotFound}},
 		{exitDenied, "denied", []error{fs.ErrPermission}, []int{http.StatusUnauthorized, http.StatusForbidden}},
 		{exitConflict, "conflict: another seq than expected, lease lost, a run is active", []error{eventlog.ErrConflict, eventlog.ErrFenced, eventlog.ErrRunActive}, []int{http.StatusConflict}},
-		{exitDamaged, "the store is damaged", []error{eventlog.ErrCorrupt}, nil},
-		{exitUnavailable, "unavailable: the store is locked, no server answers, no space", []error{
-			eventlog.ErrLocked, eventlog.ErrUnavailable, eventlog.ErrNoSpace, eventlog.ErrClosed, syscall.ENOSPC, context.DeadlineExceeded,
+		{exitDamaged, "the store is damaged, or of a newer version of agstore", []error{eventlog.ErrCorrupt, eventlog.ErrVersion}, nil},
+		{exitUnavailable, "unavailable: the store is locked, no server answers, the port is taken, no space", []error{
+			eventlog.ErrLocked, eventlog.ErrUnavailable, eventlog.ErrNoSpace, eventlog.ErrClosed, syscall.ENOSPC, syscall.EADDRINUSE, context.DeadlineExceeded,
 		}, []int{http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusInsufficientStorage}},
-		{exitRefused, "refused input: an invalid event, or one too large", []error{eventlog.ErrInvalidEvent, eventlog.ErrTooLarge}, []int{http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity}},
+		{exitRefused, "refused input: an invalid event, or one too large", []error{eventlog.ErrInvalidEvent, eventlog.ErrTooLarge, errRefused}, []int{http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity}},
 		{exitInterrupted, "interrupted (Ctrl-C)", []error{context.Canceled}, nil},
 	}
 }
@@ -95,6 +95,9 @@ func exitHelp() string {
 
 // errUsage: the command line cannot be used.
 var errUsage = errors.New("usage")
+
+// errRefused: an input is not what it should be.
+var errRefused = errors.New("refused input")
 
 // usageError says what is wrong with the command line.
 type usageError struct{ text, hint string }

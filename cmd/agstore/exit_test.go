@@ -42,14 +42,17 @@ func TestExitCodesOfErrors(t *testing.T) {
 		{&eventlog.RunActiveError{}, 5},
 		{&eventlog.FencedError{}, 5},
 		{eventlog.ErrCorrupt, 6},
+		{&eventlog.VersionError{What: "store", Found: 9, Known: 1}, 6},
 		{&eventlog.LockedError{PID: 1}, 7},
 		{eventlog.ErrUnavailable, 7},
 		{eventlog.ErrNoSpace, 7},
 		{syscall.ENOSPC, 7},
+		{syscall.EADDRINUSE, 7},
 		{eventlog.ErrClosed, 7},
 		{context.DeadlineExceeded, 7},
 		{&agui.InvalidEventError{}, 8},
 		{&eventlog.TooLargeError{}, 8},
+		{&refusal{"no list"}, 8},
 		{context.Canceled, 130},
 	} {
 		if got := exitOf(c.err); got != c.want {
@@ -91,6 +94,8 @@ func TestUsageErrors(t *testing.T) {
 		{"--speed fast", "replay t --speed fast"},
 		{"--follow and --run", "replay t --follow --run r"},
 		{"[at run]", "show t --at 1 --run r"},
+		{"[history transcript]", "show t --history --transcript"},
+		{"[history messages]", "show t --history --messages 1"},
 		{"--scope", "threads --server http://127.0.0.1:1 --scope acme"},
 		{"loopback", "serve --listen 0.0.0.0:0"},
 		{"loopback", "serve --listen :0"},
@@ -139,6 +144,29 @@ func TestNotFound(t *testing.T) {
 	}
 }
 
+// A seq to begin with must be there.
+func TestFromBehindTheEnd(t *testing.T) {
+	c := newCLI(t)
+	c.with(turn("r1", "", "one")+turn("r2", "", "two")+turn("r3", `,"parentRunId":"r1"`, "three")).ok("import", "t", "-")
+	for _, args := range []string{"export t", "replay t --speed max", "export t --format records"} {
+		for _, from := range []string{"16", "17", "500"} {
+			r := c.fails(exitNotFound, "seq "+from+": not found", append(strings.Fields(args), "--from", from)...)
+			if !strings.HasSuffix(r.err, "\nthe last record of the thread is 15\n") || r.out != "" {
+				t.Errorf("%s --from %s: %q and\n%s", args, from, r.out, r.err)
+			}
+		}
+		if got := c.ok(append(strings.Fields(args), "--from", "15")...); strings.Count(got, "\n") != 1 {
+			t.Errorf("%s: the last record is %q", args, got)
+		}
+	}
+	c.fails(exitNotFound, "\nrun r2 and those before it have no record from there on\n", "export", "t", "--run", "r2", "--from", "11")
+	// An empty thread has an empty export.
+	c.ok("import", "empty", "-")
+	if got := c.ok("export", "empty", "--from", "1"); got != "" {
+		t.Errorf("of nothing: %q", got)
+	}
+}
+
 // Somebody holds the store and answers no calls: it says who, and what to do.
 func TestLockedStore(t *testing.T) {
 	c := newCLI(t)
@@ -172,8 +200,53 @@ func TestBriefLockIsWaitedFor(t *testing.T) {
 	}
 }
 
+// Where nobody serves, it says so in words, and asks the likely question. A
+// scheme may be left out.
 func TestNoServer(t *testing.T) {
-	newCLI(t).fails(exitUnavailable, "call http://127.0.0.1:1", "threads", "--server", "http://127.0.0.1:1")
+	for _, server := range []string{"http://127.0.0.1:1", "127.0.0.1:1", "localhost:1"} {
+		r := newCLI(t).fails(exitUnavailable, "127.0.0.1:1: connect: connection refused\nis agstore serve running there?\n", "threads", "--server", server)
+		want := "agstore: call http://" + strings.TrimPrefix(server, "http://") + ": no server answers: dial tcp "
+		if !strings.HasPrefix(r.err, want) {
+			t.Errorf("%s: %s", server, r.err)
+		}
+	}
+	for _, server := range []string{"ftp://127.0.0.1:1", "http://", "://", "http://[::1", "a b"} {
+		newCLI(t).fails(exitUsage, "\nas http://127.0.0.1:4180,", "threads", "--server", server)
+	}
+}
+
+// What is meant instead stands on the hint's line.
+func TestUnknownCommand(t *testing.T) {
+	c := newCLI(t)
+	r := c.fails(exitUsage, "", "shwo", "t")
+	if want := "agstore: unknown command \"shwo\" for \"agstore\"\nDid you mean this? show; agstore --help lists commands and flags\n"; r.err != want {
+		t.Errorf("it says\n%swant\n%s", r.err, want)
+	}
+	r = c.fails(exitUsage, "", "zzzzzz")
+	if want := "agstore: unknown command \"zzzzzz\" for \"agstore\"\nagstore --help lists commands and flags\n"; r.err != want {
+		t.Errorf("it says\n%swant\n%s", r.err, want)
+	}
+}
+
+// Of a command that is not understood its usage is shown, and where it is
+// explained.
+func TestMisuseShowsUsage(t *testing.T) {
+	c := newCLI(t)
+	for args, want := range map[string]string{
+		"show":                      "agstore: show: accepts 1 arg(s), received 0\nusage: agstore show THREAD [flags]; agstore show --help explains it\n",
+		"import t":                  "agstore: import: accepts 2 arg(s), received 1\nusage: agstore import THREAD FILE|- [flags]; agstore import --help explains it\n",
+		"branch t":                  "agstore: branch: required flag(s) \"from\" not set\nusage: agstore branch THREAD --from RUN|root [FILE|-] [flags]; agstore branch --help explains it\n",
+		"threads --nonsense":        "agstore: threads: unknown flag: --nonsense\nusage: agstore threads [flags]; agstore threads --help explains it\n",
+		"export t --format xml":     "agstore: --format xml: jsonl, sse or records\nagstore export --help explains it\n",
+		"show t --unanswered x":     "agstore: --unanswered is for --history\nagstore show --help explains it\n",
+		"export t --from 5 --to 4":  "agstore: --from 5 --to 4: the first seq is behind the last\nagstore export --help explains it\n",
+		"replay t --from 5 --to 4":  "agstore: --from 5 --to 4: the first seq is behind the last\nagstore replay --help explains it\n",
+		"import t no.file --run r1": "agstore: --run: the events of a stream name their runs\n--run is for --messages\n",
+	} {
+		if r := c.fails(exitUsage, "", strings.Fields(args)...); r.err != want {
+			t.Errorf("%s says\n%swant\n%s", args, r.err, want)
+		}
+	}
 }
 
 func TestInterrupted(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -32,12 +33,40 @@ func (s *selection) flags(a *app, cmd *cobra.Command) {
 }
 
 // options is the selection as the API takes it.
-func (s *selection) options(cmd *cobra.Command) client.EventOptions {
+func (s *selection) options(cmd *cobra.Command) (client.EventOptions, error) {
+	if s.to > 0 && s.from > s.to {
+		return client.EventOptions{}, &usageError{text: fmt.Sprintf("--from %d --to %d: the first seq is behind the last", s.from, s.to)}
+	}
 	opts := client.EventOptions{To: s.to, Run: optional(cmd, "run", &s.run)}
 	if s.from > 0 {
 		opts.After = s.from - 1
 	}
-	return opts
+	return opts, nil
+}
+
+// records yields the records of a thread; a seq to begin with that is behind the
+// last one is not found, unless they are followed.
+func records(ctx context.Context, c *client.Client, thread string, opts client.EventOptions) iter.Seq2[eventlog.Record, error] {
+	return func(yield func(eventlog.Record, error) bool) {
+		some := false
+		for r, err := range c.Records(ctx, thread, opts) {
+			some = true
+			if !yield(r, err) {
+				return
+			}
+		}
+		if some || opts.Follow || opts.After == 0 {
+			return
+		}
+		// The server has refused what is further behind the end than this.
+		hint := fmt.Sprintf("the last record of the thread is %d", opts.After)
+		if opts.Run != nil {
+			hint = fmt.Sprintf("run %s and those before it have no record from there on", *opts.Run)
+		}
+		yield(eventlog.Record{}, &eventlog.Error{
+			Op: "read", Key: eventlog.ThreadKey{Thread: thread}, Seq: opts.After + 1, Err: eventlog.ErrNotFound, Hint: hint,
+		})
+	}
 }
 
 func (a *app) exportCommand() *cobra.Command {
@@ -49,7 +78,10 @@ func (a *app) exportCommand() *cobra.Command {
 		Short: "Write out the events of a thread",
 		Long: "Writes the stored events, byte for byte: as JSONL, as server-sent events, or as records,\n" +
 			"which have everything that is stored beside the event. agstore import of an export gives\n" +
-			"the same view. A FILE is there wholly or, if the export fails, as it was before.",
+			"the same view. A FILE is there wholly or, if the export fails, as it was before.\n\n" +
+			"JSONL and server-sent events leave out when and in which run an event was stored, and the\n" +
+			"echoes: where agstore serve recorded a run, its own RUN_STARTED is there, with the user's\n" +
+			"turn, and the agent's is left out. Records leave out nothing.",
 		Example: "  agstore export thread-1 events.jsonl\n  agstore export thread-1 --format records | jq .run",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: a.do(func(ctx context.Context, cmd *cobra.Command, args []string) error {
@@ -59,8 +91,12 @@ func (a *app) exportCommand() *cobra.Command {
 			if !slices.Contains(formats, format) {
 				return &usageError{text: fmt.Sprintf("--format %s: jsonl, sse or records", format)}
 			}
+			opts, err := selected.options(cmd)
+			if err != nil {
+				return err
+			}
 			return a.with(ctx, reading, func(c *client.Client) error {
-				records := c.Records(ctx, args[0], selected.options(cmd))
+				records := records(ctx, c, args[0], opts)
 				if len(args) == 1 {
 					return export(a.io.out, format, records)
 				}
@@ -115,7 +151,7 @@ func replaceFile(name string, write func(io.Writer) error) (err error) {
 	}
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
 	if err != nil {
-		return err
+		return naming(name, err)
 	}
 	defer func() {
 		if err != nil {
@@ -123,12 +159,24 @@ func replaceFile(name string, write func(io.Writer) error) (err error) {
 		}
 	}()
 	if err := write(f); err != nil {
-		return errors.Join(err, f.Close())
+		return errors.Join(naming(name, err), f.Close())
 	}
 	if err := errors.Join(f.Chmod(mode), f.Sync(), f.Close()); err != nil {
-		return err
+		return naming(name, err)
 	}
-	return os.Rename(f.Name(), name)
+	return naming(name, os.Rename(f.Name(), name))
+}
+
+// naming is err, but of the file that the user named instead of the one that is
+// to replace it.
+func naming(name string, err error) error {
+	if e := (*fs.PathError)(nil); errors.As(err, &e) {
+		return &fs.PathError{Op: "write", Path: name, Err: e.Err}
+	}
+	if e := (*os.LinkError)(nil); errors.As(err, &e) {
+		return &fs.PathError{Op: "write", Path: name, Err: e.Err}
+	}
+	return err
 }
 
 func writeTo(name string, write func(io.Writer) error) error {

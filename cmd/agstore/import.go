@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/agstore/agstore/agui"
 	"github.com/agstore/agstore/api/client"
 	"github.com/agstore/agstore/eventlog"
 )
@@ -27,29 +26,40 @@ func (a *app) importCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import THREAD FILE|-",
 		Short: "Append a stream of events to a thread",
-		Long: "Appends a stream, one JSON event a line or server-sent events, to a thread, byte for\n" +
-			"byte, and creates the thread if need be. It is written in batches of 1,000 events, each\n" +
-			"wholly or not at all; a line that is no event ends the import, and nothing of its batch\n" +
-			"is written. With an idempotency key, importing the same file again changes nothing: so an\n" +
-			"import that was cut off can be repeated.",
-		Example: "  agstore import thread-1 events.jsonl\n  curl -sN $AGENT | agstore import thread-1 - --idempotency-key nightly-7",
+		Long: "Appends a stream to a thread, byte for byte, and creates the thread if need be. The stream\n" +
+			"has one JSON event a line, or is of server-sent events, or the records of an export. It is\n" +
+			"written in batches of 1,000 events, each wholly or not at all; a line that is no event ends\n" +
+			"the import, and nothing of its batch is written. The time of an event is that of its import.\n\n" +
+			"The same file again is appended again. With an idempotency key it is not: so an import that\n" +
+			"was cut off can be repeated.\n\n" +
+			"With --messages the file is a JSON list of AG-UI messages, an existing history. It becomes\n" +
+			"one run: its RUN_STARTED, with the messages as its input, and its RUN_FINISHED.\n\n" +
+			"In a pipe: the first and the last seq, on one line.",
+		Example: "  agstore import thread-1 events.jsonl\n  curl -sN $AGENT | agstore import thread-1 - --idempotency-key nightly-7\n  agstore import thread-2 --messages history.json --run before",
 		Args:    cobra.ExactArgs(2),
 		RunE: a.do(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 			im.expect = optional(cmd, "expect-seq", &expect)
+			if im.runID != "" && !im.messages {
+				return &usageError{text: "--run: the events of a stream name their runs", hint: "--run is for --messages"}
+			}
 			return im.run(ctx, args[0], args[1])
 		}),
 		ValidArgsFunction: a.completeThread(true),
 	}
 	cmd.Flags().Uint64Var(&expect, "expect-seq", 0, "append only if this is the thread's last seq")
 	cmd.Flags().StringVar(&im.key, "idempotency-key", "", "append only what was not appended under this key before")
+	cmd.Flags().BoolVar(&im.messages, "messages", false, "the file is a JSON list of AG-UI messages")
+	cmd.Flags().StringVar(&im.runID, "run", "", "the id of the run that holds the messages; without it one by the key, or a random one")
 	return cmd
 }
 
 // importer is one import.
 type importer struct {
 	*app
-	key    string
-	expect *uint64
+	key      string
+	expect   *uint64
+	messages bool   // the input is a list of messages, not a stream
+	runID    string // of the messages
 
 	client *client.Client
 	thread string
@@ -57,7 +67,7 @@ type importer struct {
 	fresh  bool // something was written that was not there
 
 	batch [][]byte
-	lines []int // where each event of the batch begins
+	lines []int // where each event of the batch begins; of messages: none
 	size  int
 }
 
@@ -79,6 +89,9 @@ func (im *importer) run(ctx context.Context, thread, file string) error {
 	im.thread, im.done.Thread = thread, thread
 	err = im.with(ctx, writing, func(c *client.Client) error {
 		im.client = c
+		if im.messages {
+			return im.copyMessages(ctx, in)
+		}
 		return im.copy(ctx, in)
 	})
 	if err != nil {
@@ -99,9 +112,8 @@ func (im *importer) copy(ctx context.Context, in io.Reader) error {
 		if err != nil {
 			return err
 		}
-		var h agui.Header
-		if err := agui.ReadHeader(next.data, &h); err != nil {
-			return &lineError{next.line, err}
+		if err := checkEvent(next); err != nil {
+			return err
 		}
 		if len(im.batch) == importEvents || im.size+len(next.data) > importBytes {
 			if err := im.flush(ctx); err != nil {
@@ -121,8 +133,12 @@ func (im *importer) copy(ctx context.Context, in io.Reader) error {
 // flush appends the batch; one without events only creates the thread.
 func (im *importer) flush(ctx context.Context) error {
 	opts := client.AppendOptions{Expect: im.expect, Import: true}
-	if im.key != "" && len(im.lines) > 0 {
-		opts.Key = im.key + ":" + strconv.Itoa(im.lines[0])
+	if im.key != "" && len(im.batch) > 0 {
+		part := "messages"
+		if !im.messages {
+			part = strconv.Itoa(im.lines[0])
+		}
+		opts.Key = im.key + ":" + part
 	}
 	done, err := im.client.Append(ctx, im.thread, im.batch, opts)
 	if err != nil {

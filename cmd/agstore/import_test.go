@@ -269,7 +269,7 @@ func TestExportImport(t *testing.T) {
 	c := newCLI(t)
 	c.with(turn("r1", "", "one")+turn("r2", "", "two")).ok("import", "t", "-")
 	want := c.ok("export", "t")
-	for _, format := range []string{"jsonl", "sse"} {
+	for _, format := range []string{"jsonl", "sse", "records"} {
 		other := newCLI(t)
 		other.with(c.ok("export", "t", "--format", format)).ok("import", "t", "-")
 		if got := other.ok("export", "t"); got != want {
@@ -277,6 +277,150 @@ func TestExportImport(t *testing.T) {
 		}
 		if got := other.ok("show", "t"); got != c.ok("show", "t") {
 			t.Errorf("%s: the view is\n%s", format, got)
+		}
+		if got := other.with(c.ok("export", "t", "--format", format)).ok("fold", "-"); got != other.with(want).ok("fold", "-") {
+			t.Errorf("%s: folded it is\n%s", format, got)
+		}
+	}
+}
+
+// What was recorded by a server comes back the same from a records export too:
+// the echo of a start is left out, as in the other formats, and nothing else.
+func TestImportRecords(t *testing.T) {
+	c := newCLI(t)
+	lines := []string{
+		`{"seq":1,"position":4,"time":"2026-01-02T03:04:05Z","run":"r1","attempt":1,"type":"RUN_STARTED","origin":"store","echo":false,"event":{"type":"RUN_STARTED","threadId":"t","runId":"r1","input":{"threadId":"t","runId":"r1","messages":[{"id":"u","role":"user","content":"Hi."}]}}}`,
+		`{"seq":2,"position":5,"time":"2026-01-02T03:04:05Z","run":"r1","attempt":1,"type":"RUN_STARTED","origin":"agent","echo":true,"event":{"type":"RUN_STARTED","threadId":"t","runId":"r1"}}`,
+		`{"seq":3,"position":6,"time":"2026-01-02T03:04:05Z","run":"r1","attempt":1,"type":"CUSTOM","origin":"agent","echo":false,"event":{ "type":"CUSTOM", "name":"n", "value":1.10 }}`,
+		`{"seq":4,"position":7,"time":"2026-01-02T03:04:05Z","run":"r1","attempt":1,"type":"RUN_FINISHED","origin":"agent","echo":false,"event":{"type":"RUN_FINISHED","threadId":"t","runId":"r1"}}`,
+		`{"seq":5,"position":9,"time":"2026-01-02T03:04:05Z","run":"r1","attempt":2,"type":"RUN_STARTED","origin":"import","echo":true,"event":{"type":"RUN_STARTED","threadId":"t","runId":"r1"}}`,
+	}
+	if got, want := c.with(strings.Join(lines, "\n")).imported("t", "-"), (imported{"t", 1, 4, 4, false}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	want := strings.Join([]string{
+		`{"type":"RUN_STARTED","threadId":"t","runId":"r1","input":{"threadId":"t","runId":"r1","messages":[{"id":"u","role":"user","content":"Hi."}]}}`,
+		`{ "type":"CUSTOM", "name":"n", "value":1.10 }`,
+		`{"type":"RUN_FINISHED","threadId":"t","runId":"r1"}`,
+		`{"type":"RUN_STARTED","threadId":"t","runId":"r1"}`,
+	}, "\n") + "\n"
+	if got := c.ok("export", "t"); got != want {
+		t.Errorf("the log is\n%s", got)
+	}
+	// What stands among records must be one; where records stand alone, so must
+	// events.
+	event := `{"type":"CUSTOM","name":"n"}`
+	for name, bad := range map[string]struct{ input, says string }{
+		"an event":       {lines[0] + "\n\n" + event, "line 3: no record"},
+		"no JSON":        {lines[0] + "\nnonsense", "line 2: no record"},
+		"no event":       {lines[0] + "\n" + strings.Replace(lines[2], `"event":{`, `"data":{`, 1), "line 2: no record"},
+		"a bad event":    {lines[0] + "\n" + strings.Replace(lines[2], `"type":"CUSTOM", "name"`, `"name"`, 1), "line 2: not an AG-UI event"},
+		"no seq":         {lines[0] + "\n" + strings.Replace(lines[2], `"seq":3,`, ``, 1), "line 2: no record"},
+		"behind events":  {event + "\n" + lines[0], "line 2: a record, in a stream of events"},
+		"in a SSE frame": {"data: " + event + "\n\ndata: " + lines[0] + "\n\n", "line 3: a record, in a stream of events"},
+	} {
+		c.with(bad.input).fails(exitRefused, "import standard input: "+bad.says, "import", "other", "-")
+		if name == "an event" {
+			c.fails(exitNotFound, "", "show", "other") // nothing of the batch was written
+		}
+	}
+	// An event that has such members of its own is an event.
+	odd := `{"type":"CUSTOM","name":"n","position":1,"origin":"x","echo":true,"event":{}}` + "\n"
+	c.with(odd).ok("import", "odd", "-")
+	if got := c.ok("export", "odd"); got != odd {
+		t.Errorf("it became %s", got)
+	}
+}
+
+// A list of messages becomes one run; its values stay as they are written.
+func TestImportMessages(t *testing.T) {
+	const list = `[
+  {"id": "u1", "role": "user", "content": "Hi \u003c\ud83d."},
+  {"id": "a1", "role": "assistant", "content": "Hello.", "toolCalls": [{"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{\"n\":1.10}"}}]},
+  {"id": "t1", "role": "tool", "toolCallId": "c1", "content": "42"}
+]`
+	c := newCLI(t)
+	file := c.file("history.json", list)
+	if got, want := c.imported("t", "--messages", file, "--run", "before"), (imported{"t", 1, 2, 2, false}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	want := `{"type":"RUN_STARTED","threadId":"t","runId":"before","input":{"threadId":"t","runId":"before","messages":[` +
+		`{"id":"u1","role":"user","content":"Hi \u003c\ud83d."},` +
+		`{"id":"a1","role":"assistant","content":"Hello.","toolCalls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"n\":1.10}"}}]},` +
+		`{"id":"t1","role":"tool","toolCallId":"c1","content":"42"}],"tools":[],"context":[]}}` + "\n" +
+		`{"type":"RUN_FINISHED","threadId":"t","runId":"before"}` + "\n"
+	if got := c.ok("export", "t"); got != want {
+		t.Errorf("the log is\n%swant\n%s", got, want)
+	}
+	v := c.view("t")
+	if ids(v.Messages) != "u1 a1 t1" || v.Status != "success" {
+		t.Errorf("the view is %+v", v)
+	}
+	// Without a key or a run id each import is a run of its own.
+	c.ok("import", "other", file, "--messages")
+	c.ok("import", "other", file, "--messages")
+	if got := strings.Count(c.ok("runs", "other"), "\n"); got != 2 {
+		t.Errorf("%d runs", got)
+	}
+	// With a key the second changes nothing, and another list is a conflict.
+	first := c.imported("keyed", file, "--messages", "--idempotency-key", "k")
+	again := c.imported("keyed", file, "--messages", "--idempotency-key", "k")
+	if first.Duplicate || !again.Duplicate || again.Last != 2 {
+		t.Errorf("first %+v, again %+v", first, again)
+	}
+	c.with("[]").fails(exitConflict, "key", "import", "keyed", "-", "--messages", "--idempotency-key", "k")
+	c.with("[]").fails(exitConflict, "expected last seq 7", "import", "keyed", "-", "--messages", "--expect-seq", "7")
+	if got := c.with("\xEF\xBB\xBF[]").imported("none", "-", "--messages"); got.Events != 2 {
+		t.Errorf("of an empty list: %+v", got)
+	}
+}
+
+// A list that is none is refused, and nothing is written.
+func TestImportMessagesRefused(t *testing.T) {
+	c := newCLI(t)
+	good := `{"id":"u1","role":"user","content":"Hi."}`
+	for input, says := range map[string]string{
+		"":                               "no JSON list of messages",
+		"nonsense":                       "no JSON list of messages",
+		"null":                           "no JSON list of messages",
+		good:                             "no JSON list of messages",
+		"[" + good + "] x":               "no JSON list of messages",
+		"[" + good + ",7]":               "message 2 of 2: ",
+		"[" + good + `,{"role":"user"}]`: "message 2 of 2: ",
+		`[{"id":"u1","role":"nobody"}]`:  "message 1 of 1: ",
+		"[{\"id\":\"\xff\",\"role\":\"user\",\"content\":\"\"}]": "invalid",
+	} {
+		c.with(input).fails(exitRefused, says, "import", "t", "-", "--messages")
+		c.fails(exitNotFound, "", "show", "t")
+	}
+	c.in = &endless{head: `[{"id":"`, left: 40 << 20}
+	c.fails(exitRefused, "list of messages too large", "import", "t", "-", "--messages")
+}
+
+// An export that fails names the file that was asked for, whatever is written on
+// the way.
+func TestExportNamesItsFile(t *testing.T) {
+	c := newCLI(t)
+	c.with(turn("r1", "", "one")).ok("import", "t", "-")
+	path := filepath.Join(t.TempDir(), "nodir", "x")
+	if r := c.fails(exitNotFound, "", "export", "t", path); r.err != "agstore: write "+path+": no such file or directory\n" {
+		t.Errorf("it says %s", r.err)
+	}
+}
+
+// The help says what a pipe gets.
+func TestHelpOfPipes(t *testing.T) {
+	c := newCLI(t)
+	for command, says := range map[string][]string{
+		"import": {"In a pipe: the first and the last seq", "is appended again", "is that of its import"},
+		"branch": {"In a pipe: run, parent, first seq and last", "No agent is called"},
+		"export": {"leave out when", "echoes"},
+	} {
+		text := c.ok(command, "--help")
+		for _, s := range says {
+			if !strings.Contains(text, s) {
+				t.Errorf("%s --help does not say %q:\n%s", command, s, text)
+			}
 		}
 	}
 }

@@ -36,20 +36,23 @@ func (a *app) openInput(ctx context.Context, name string) (r io.Reader, stop fun
 	return f, func() { f.Close() }, nil // nothing was written to it
 }
 
-// item is one entry of an input that should be an event: a line of JSONL, or the
-// data of an SSE frame.
+// item is one entry of an input that should be an event: a line of JSONL, the
+// data of an SSE frame, or the event of a record.
 type item struct {
-	data []byte // without outer white space; valid until the next call
-	line int    // where it begins
+	data      []byte // without outer white space; valid until the next call
+	line      int    // where it begins
+	unwrapped bool   // it was in a record
 }
 
-// eventReader reads a stream of events, JSONL or SSE: it looks at the first line
-// that is not blank. It does not judge whether the items are events.
+// eventReader reads a stream of events: JSONL, SSE, or the records of an export.
+// Which of them it is, the first line that is not blank says. It does not judge
+// whether the items are events.
 type eventReader struct {
-	lines *lineReader
-	limit int
-	sse   bool
-	knows bool // whether it is sse
+	lines   *lineReader
+	limit   int
+	sse     bool
+	records bool
+	knows   bool // which of them
 }
 
 func newEventReader(r io.Reader, limit int) *eventReader {
@@ -57,7 +60,9 @@ func newEventReader(r io.Reader, limit int) *eventReader {
 }
 
 // next gives the next item, io.EOF at the end, or a lineError that wraps a
-// TooLargeError; the call after that goes on with the next line.
+// TooLargeError; the call after that goes on with the next line. Echoes among
+// records are passed over. What is no record among them is a lineError that wraps
+// an errRefused.
 func (r *eventReader) next() (item, error) {
 	for {
 		line, n, err := r.lines.next()
@@ -69,10 +74,20 @@ func (r *eventReader) next() (item, error) {
 			continue
 		}
 		if !r.knows {
-			r.knows, r.sse = true, isSSE(line)
+			r.knows, r.sse, r.records = true, isSSE(line), readEnvelope(line) != nil
+		}
+		if r.records {
+			e := readEnvelope(line)
+			if e == nil {
+				return item{line: n}, &lineError{n, &refusal{"no record, as the lines before it are"}}
+			}
+			if e.echoed() {
+				continue
+			}
+			return r.checked(item{e.Event, n, true})
 		}
 		if !r.sse {
-			return r.checked(item{line, n})
+			return r.checked(item{data: line, line: n})
 		}
 		found, err := r.frame(line, n)
 		if err != nil || found.data != nil {
@@ -128,7 +143,7 @@ func (r *eventReader) frame(line []byte, n int) (item, error) {
 	if data = bytes.TrimSpace(data); len(data) == 0 {
 		return item{}, nil
 	}
-	return r.checked(item{data, n})
+	return r.checked(item{data: data, line: n})
 }
 
 // lineReader reads lines of a bounded length and numbers them.
@@ -145,9 +160,9 @@ func newLineReader(r io.Reader, limit int) *lineReader {
 	return &lineReader{r: bufio.NewReaderSize(r, 64<<10), limit: limit}
 }
 
-// lineRoom is how much longer than its event a line may be: the name of an SSE
-// field, white space around.
-const lineRoom = 64
+// lineRoom is how much longer than its event a line may be: what a record has
+// beside it, of which the run's id is the longest; the name of an SSE field.
+const lineRoom = 64 << 10
 
 // next gives the next line without its end. A line over the limit is a lineError
 // that wraps a TooLargeError; no more of it than the limit is held.

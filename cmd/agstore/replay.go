@@ -40,7 +40,10 @@ func (a *app) replayCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			opts := selected.options(cmd)
+			opts, err := selected.options(cmd)
+			if err != nil {
+				return err
+			}
 			if opts.Follow = follow; follow && opts.Run != nil {
 				return &usageError{text: "--follow and --run exclude each other", hint: "a lineage ends with its run; --from follows the thread from a seq"}
 			}
@@ -53,7 +56,7 @@ func (a *app) replayCommand() *cobra.Command {
 				want = following
 			}
 			return a.with(ctx, want, func(c *client.Client) error {
-				return a.play(replay.Pace(ctx, c.Records(ctx, args[0], opts), factor, limit))
+				return a.play(replay.Pace(ctx, records(ctx, c, args[0], opts), factor, limit))
 			})
 		}),
 		ValidArgsFunction: a.completeThread(false),

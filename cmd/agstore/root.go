@@ -40,7 +40,7 @@ func run(ctx context.Context, io *streams, self func(context.Context, ...string)
 	root.SetIn(io.in)
 	root.SetOut(io.out)
 	root.SetErr(io.err)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	switch {
 	case err == nil:
 		return int(exitDone)
@@ -50,7 +50,9 @@ func run(ctx context.Context, io *streams, self func(context.Context, ...string)
 		report(io.err, errors.New("interrupted"))
 		return int(exitInterrupted)
 	case !a.entered && !errors.Is(err, errUsage):
-		err = &usageError{text: err.Error(), hint: "agstore --help lists commands and flags"}
+		err = misuse(cmd, err)
+	case errors.Is(err, errUsage) && hintOf(err) == "":
+		err = &hinted{err, helpOf(cmd)}
 	}
 	report(io.err, err)
 	return int(exitOf(err))
@@ -74,7 +76,7 @@ func (a *app) command() *cobra.Command {
 	}
 	f := root.PersistentFlags()
 	f.StringVar(&a.data, "data", data, "the data directory (environment: AGSTORE_DATA)")
-	f.StringVar(&a.server, "server", "", "the URL of a running agstore serve, instead of a data directory")
+	f.StringVar(&a.server, "server", "", "the URL or address of a running agstore serve, instead of a data directory")
 	f.StringVar(&a.scope, "scope", agstore.DefaultScope, "the tenant or user that the threads belong to")
 	f.BoolVar(&a.json, "json", false, "print JSON: one value, or one a line")
 	f.StringVar(&a.colour, "color", "auto", "auto, always or never (environment: NO_COLOR)")
@@ -101,6 +103,11 @@ func (a *app) validate() error {
 	}
 	if a.server != "" && a.scope != agstore.DefaultScope {
 		return &usageError{text: "--scope: a server acts in its own scope", hint: "leave out --scope, or use --data where the store is"}
+	}
+	if a.server != "" {
+		var err error
+		a.server, err = serverURL(a.server)
+		return err
 	}
 	return nil
 }

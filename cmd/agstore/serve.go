@@ -5,14 +5,21 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
+	"net/url"
+	"os"
+	"os/signal"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/agstore/agstore"
+	"github.com/agstore/agstore/agui"
 	"github.com/agstore/agstore/api"
 	"github.com/agstore/agstore/eventlog"
 )
@@ -24,7 +31,8 @@ func (a *app) serveCommand() *cobra.Command {
 		Short: "Serve the store in front of AG-UI agents",
 		Long: "Serves the API: POST /v1/agents/NAME/run records a run of an agent while the client reads\n" +
 			"it, POST /v1/agents/NAME/connect gives a thread back to a client that comes again. There is\n" +
-			"no authentication, so it listens on this machine alone.",
+			"no authentication, so it listens on this machine alone.\n\n" +
+			"Told to stop (Ctrl-C, SIGTERM), it gives runs five seconds to end; told again, none.",
 		Example: "  agstore serve --agent helper=http://127.0.0.1:8000/agent",
 		Args:    cobra.NoArgs,
 		RunE: a.do(func(ctx context.Context, _ *cobra.Command, _ []string) error {
@@ -42,6 +50,8 @@ type service struct {
 	agents []string
 	hosts  []string
 	idle   time.Duration
+
+	recovered []abandoned
 }
 
 func (s *service) flags(cmd *cobra.Command) {
@@ -58,39 +68,66 @@ func (s *service) run(ctx context.Context) error {
 	if s.server != "" {
 		return &usageError{text: "--server: serve is a server", hint: "--data names the store to serve"}
 	}
-	if err := s.checkListen(); err != nil {
+	opts, err := s.options()
+	if err != nil {
 		return err
+	}
+	// Before the store, so that a port that is taken leaves no trace. Who calls
+	// by now waits until the server is ready.
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", s.listen)
+	if err != nil {
+		return &hinted{err, "--listen names another address; port 0 is any free one"}
+	}
+	store, err := agstore.Open(s.data, agstore.Options{
+		Recovered: func(thread eventlog.ThreadKey, run agui.RunKey) {
+			s.recovered = append(s.recovered, abandoned{thread, run})
+		},
+	})
+	if errors.Is(err, eventlog.ErrLocked) {
+		err = &hinted{err, "stop it, or give another --data"}
+	}
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	served, err := api.New(store, opts)
+	if err != nil {
+		return errors.Join(err, l.Close(), store.Close())
+	}
+	return errors.Join(s.serve(ctx, l, served, opts.Agents), store.Close())
+}
+
+// options are the server's, checked.
+func (s *service) options() (api.Options, error) {
+	if err := s.checkListen(); err != nil {
+		return api.Options{}, err
 	}
 	agents, err := parseAgents(s.agents)
 	if err != nil {
-		return err
+		return api.Options{}, err
 	}
-	store, err := agstore.Open(s.data, agstore.Options{})
-	if err != nil {
-		return err
-	}
-	served, err := api.New(store, api.Options{
+	opts := api.Options{
 		Agents: agents, Scope: s.scope, IdleTimeout: s.idle,
-		Closing: func(_, thread, run, code string) {
-			fmt.Fprintf(s.io.err, "agstore: closed run %s of thread %s: %s\n", printable(run), printable(thread), code)
-		},
-	})
-	if err != nil {
-		return errors.Join(err, store.Close())
+		Closing: func(_, thread, run, code string) { s.closed(thread, run, code) },
 	}
-	return errors.Join(s.serve(ctx, served), store.Close())
+	return opts, opts.Validate()
+}
+
+// abandoned is a run that a former process left open.
+type abandoned struct {
+	thread eventlog.ThreadKey
+	run    agui.RunKey
+}
+
+// closed tells of a run that was closed in its agent's place.
+func (s *service) closed(thread, run, code string) {
+	fmt.Fprintf(s.io.err, "agstore: closed run %s of thread %s: %s\n", printable(run), printable(thread), code)
 }
 
 // serve serves until ctx ends, and then lets go of everything but the store.
-func (s *service) serve(ctx context.Context, served *api.Server) error {
-	abandon := func(err error) error { return errors.Join(err, served.Close(context.Background())) }
+func (s *service) serve(ctx context.Context, l net.Listener, served *api.Server, agents map[string]api.Agent) error {
 	control, err := served.ControlSocket()
 	if err != nil {
-		return abandon(err)
-	}
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", s.listen)
-	if err != nil {
-		return abandon(errors.Join(fmt.Errorf("listen: %w", err), control.Close()))
+		return errors.Join(err, l.Close(), served.Close(context.Background()))
 	}
 	server := &http.Server{
 		Handler:           api.Guard(served, s.hosts...),
@@ -98,7 +135,7 @@ func (s *service) serve(ctx context.Context, served *api.Server) error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
-	err = s.ready("http://" + l.Addr().String())
+	err = s.ready("http://"+l.Addr().String(), agents)
 	if err == nil {
 		select {
 		case <-ctx.Done():
@@ -106,7 +143,7 @@ func (s *service) serve(ctx context.Context, served *api.Server) error {
 			ended <- end // it is looked at below
 		}
 	}
-	stopping, cancel := context.WithTimeout(context.Background(), stopPatience)
+	stopping, cancel := s.stopping(served.Recording())
 	defer cancel()
 	// First the runs: what they still say goes to their clients. Then those
 	// clients, who are done, and at last those who follow for ever.
@@ -122,13 +159,39 @@ func (s *service) serve(ctx context.Context, served *api.Server) error {
 	return errors.Join(err, control.Close())
 }
 
-func (s *service) ready(url string) error {
-	if s.json {
-		return json.NewEncoder(s.io.out).Encode(struct {
-			Listening string `json:"listening"`
-		}{url})
+// stopping is the time that so many runs still have: until the patience, or
+// whoever stops the server a second time, ends it.
+func (s *service) stopping(runs int) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.Background(), stopPatience)
+	again, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(again, stop) // the signal after that ends the process
+	if runs > 0 {
+		noun := "runs"
+		if runs == 1 {
+			noun = "run"
+		}
+		fmt.Fprintf(s.io.err, "agstore: waiting up to %s for %d %s; again to stop at once\n", short(stopPatience), runs, noun)
 	}
-	_, err := fmt.Fprintf(s.io.err, "agstore: listening on %s\n", url)
+	return again, func() { stop(); cancel() }
+}
+
+// ready says where the server is, on a line that programs may wait for, then
+// what it serves there, and which runs of former processes it has closed.
+func (s *service) ready(base string, agents map[string]api.Agent) error {
+	var err error
+	if s.json {
+		err = json.NewEncoder(s.io.out).Encode(struct {
+			Listening string `json:"listening"`
+		}{base})
+	} else {
+		_, err = fmt.Fprintf(s.io.err, "agstore: listening on %s\n", base)
+	}
+	for _, name := range slices.Sorted(maps.Keys(agents)) {
+		fmt.Fprintf(s.io.err, "agstore: agent %s: %s/v1/agents/%s/run\n", printable(name), base, url.PathEscape(name))
+	}
+	for _, r := range s.recovered {
+		s.closed(r.thread.Thread, r.run.String(), agui.CodeAbandoned)
+	}
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/agstore/agstore/api/client"
 )
@@ -166,6 +168,12 @@ func TestServeRecords(t *testing.T) {
 	if got := strings.Count(c.ok("export", "t"), "RUN_STARTED"); got != 1 {
 		t.Errorf("an export holds %d starts", got)
 	}
+	// So is an import of its records the same events.
+	other := newCLI(t)
+	other.with(c.ok("export", "t", "--format", "records")).ok("import", "t", "-")
+	if got, want := other.ok("export", "t"), c.ok("export", "t"); got != want {
+		t.Errorf("imported again it is\n%swant\n%s", got, want)
+	}
 }
 
 // A server that is told to stop closes the runs whose agents go on, and those
@@ -173,14 +181,8 @@ func TestServeRecords(t *testing.T) {
 func TestServeStops(t *testing.T) {
 	t.Parallel() // it waits for the server's patience to end
 	c := newCLI(t)
-	hanging := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		w.Header().Set("Content-Type", "text/event-stream")
-		_ = http.NewResponseController(w).Flush()
-		<-r.Context().Done()
-	}))
-	defer hanging.Close()
-	server := c.startServer("--agent", "helper="+hanging.URL, "--agent-idle-timeout", "1h")
+	hanging := hangingAgent(t)
+	server := c.startServer("--agent", "helper="+hanging, "--agent-idle-timeout", "1h")
 	remote := client.New(server.url, client.Options{})
 	defer remote.Close()
 	for _, err := range remote.Run(t.Context(), "helper", []byte(`{"threadId":"t","runId":"r1","messages":[]}`)) {
@@ -287,10 +289,162 @@ func ready(t *testing.T, cmd *exec.Cmd, asJSON bool) (url string, other *bytes.B
 	return url, other
 }
 
-// A second server of the same store says who has it.
+// A second server of the same store says who has it, and what to do.
 func TestServeTwice(t *testing.T) {
 	c := newCLI(t)
 	server := c.startServer()
 	c.stopAtEnd(server)
-	c.fails(exitUnavailable, fmt.Sprintf("process %d", server.pid()), "serve", "--listen", "127.0.0.1:0")
+	r := c.fails(exitUnavailable, fmt.Sprintf("process %d", server.pid()), "serve", "--listen", "127.0.0.1:0")
+	if !strings.HasSuffix(r.err, "\nstop it, or give another --data\n") {
+		t.Errorf("it says %s", r.err)
+	}
+}
+
+// What cannot be served is said before a store is made.
+func TestServeRefusesBeforeItOpens(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	c := newCLI(t)
+	r := c.fails(exitUnavailable, "address already in use", "serve", "--listen", taken.Addr().String())
+	if !strings.Contains(r.err, "\n--listen names another address") {
+		t.Errorf("it says %s", r.err)
+	}
+	c.fails(exitUsage, `configure agent "x"`, "serve", "--listen", "127.0.0.1:0", "--agent", "x=nowhere")
+	if _, err := os.Stat(c.data); !os.IsNotExist(err) {
+		t.Errorf("there is a data directory now: %v", err)
+	}
+	// A store that is in use does not keep the address.
+	c.hold(false)
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	free.Close()
+	c.fails(exitUnavailable, "the store is in use", "serve", "--listen", address)
+	again, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Close()
+}
+
+// hangingAgent begins an answer and never ends it.
+func hangingAgent(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	return server.URL
+}
+
+// begin starts a run of an agent and leaves it to itself.
+func begin(t *testing.T, url, agent, thread, run string) {
+	t.Helper()
+	remote := client.New(url, client.Options{})
+	defer remote.Close()
+	for _, err := range remote.Run(t.Context(), agent, fmt.Appendf(nil, `{"threadId":%q,"runId":%q,"messages":[]}`, thread, run)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+}
+
+// What serve tells the people who start and stop it: where its agents are called,
+// which runs of a killed process it has closed, what it waits for. Told twice, it
+// waits no longer.
+func TestServeTells(t *testing.T) {
+	c := newCLI(t)
+	agents := []string{"--agent", "writer=" + hangingAgent(t), "--agent", "a b=" + hangingAgent(t), "--agent-idle-timeout", "1h"}
+	killed := c.startServer(agents...)
+	begin(t, killed.url, "writer", "t1", "r1")
+	if err := killed.kill(); err != nil {
+		t.Fatal(err)
+	}
+	cmd, err := thisBinary(t.Context(), append([]string{"serve", "--listen", "127.0.0.1:0", "--data", c.data}, agents...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said := bufio.NewReader(stderr)
+	line := func() string {
+		text, err := said.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSuffix(text, "\n")
+	}
+	url, ok := strings.CutPrefix(line(), "agstore: listening on ")
+	if !ok {
+		t.Fatal("the first line is not that it listens")
+	}
+	for _, want := range []string{
+		"agstore: agent a b: " + url + "/v1/agents/a%20b/run",
+		"agstore: agent writer: " + url + "/v1/agents/writer/run",
+		"agstore: closed run r1 of thread t1: AGSTORE_ABANDONED",
+	} {
+		if got := line(); got != want {
+			t.Errorf("it says %q, want %q", got, want)
+		}
+	}
+	begin(t, url, "writer", "t1", "r2")
+	begin(t, url, "a b", "t2", "r3")
+	began := time.Now()
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := line(), "agstore: waiting up to 5.0s for 2 runs; again to stop at once"; got != want {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	rest, err := io.ReadAll(said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+	if took := time.Since(began); took >= stopPatience {
+		t.Errorf("it took %v", took)
+	}
+	for _, want := range []string{"closed run r2 of thread t1: AGSTORE_STOPPED", "closed run r3 of thread t2: AGSTORE_STOPPED"} {
+		if !strings.Contains(string(rest), want) {
+			t.Errorf("at the end it says\n%s", rest)
+		}
+	}
+}
+
+// With --json what is printed is one object, whatever is told.
+func TestServeTellsBesideJSON(t *testing.T) {
+	c := newCLI(t)
+	cmd, err := thisBinary(t.Context(), "serve", "--listen", "127.0.0.1:0", "--data", c.data, "--json", "--agent", "x=http://127.0.0.1:1/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	url, told := ready(t, cmd, true)
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if got, want := told.String(), "agstore: agent x: "+url+"/v1/agents/x/run\n"; got != want {
+		t.Errorf("it tells %q, want %q", got, want)
+	}
 }

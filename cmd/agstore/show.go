@@ -20,12 +20,17 @@ func (a *app) showCommand() *cobra.Command {
 		Use:   "show THREAD",
 		Short: "Show what a thread looks like, now or at any point",
 		Long: "Prints the view of a thread as JSON: messages, state, pending interrupts, runs and what\n" +
-			"else is folded from its events. Numbers and escapes stay as they were written.",
-		Example: "  agstore show thread-1 --transcript\n  agstore show thread-1 --at 120 --json | jq .state",
+			"else is folded from its events. Numbers and escapes stay as they were written. With\n" +
+			"--history only the messages, as model providers accept them: every call has one result,\n" +
+			"directly behind it; calls without one, reasoning and activities are left out.",
+		Example: "  agstore show thread-1 --transcript\n  agstore show thread-1 --at 120 --json | jq .state\n  agstore show thread-1 --history --unanswered \"no answer\"",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.do(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 			if transcript && a.json {
 				return &usageError{text: "--transcript and --json exclude each other"}
+			}
+			if opts.Unanswered != "" && !opts.History {
+				return &usageError{text: "--unanswered is for --history"}
 			}
 			opts.Run, opts.At = optional(cmd, "run", &run), optional(cmd, "at", &at)
 			var view []byte
@@ -50,7 +55,11 @@ func (a *app) showCommand() *cobra.Command {
 	cmd.Flags().IntVar(&opts.Messages, "messages", 0, "only the newest so many messages")
 	cmd.Flags().StringVar(&opts.Profile, "profile", "", "durable, or reference: as the official client shows it")
 	cmd.Flags().BoolVar(&transcript, "transcript", false, "as text, for people")
+	cmd.Flags().BoolVar(&opts.History, "history", false, "only the messages, as model providers accept them")
+	cmd.Flags().StringVar(&opts.Unanswered, "unanswered", "", "in the history, the result of calls that have none")
 	cmd.MarkFlagsMutuallyExclusive("run", "at")
+	cmd.MarkFlagsMutuallyExclusive("history", "transcript")
+	cmd.MarkFlagsMutuallyExclusive("history", "messages")
 	a.complete(cmd, "profile", "durable", "reference")
 	a.completeRunFlag(cmd, "run")
 	return cmd

@@ -386,3 +386,32 @@ func TestVersion(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 }
+
+// The messages as a model takes them: every call with its result behind it.
+func TestShowHistory(t *testing.T) {
+	c := newCLI(t)
+	c.with(`{"type":"RUN_STARTED","threadId":"t","runId":"r1","input":{"threadId":"t","runId":"r1","messages":[{"id":"u1","role":"user","content":"Go.\ud83d"}]}}
+{"type":"REASONING_MESSAGE_START","messageId":"th1","role":"reasoning"}
+{"type":"REASONING_MESSAGE_CONTENT","messageId":"th1","delta":"Hm."}
+{"type":"REASONING_MESSAGE_END","messageId":"th1"}
+{"type":"TOOL_CALL_START","toolCallId":"c1","toolCallName":"look","parentMessageId":"a1"}
+{"type":"TOOL_CALL_END","toolCallId":"c1"}
+{"type":"TOOL_CALL_START","toolCallId":"c2","toolCallName":"ask","parentMessageId":"a1"}
+{"type":"TOOL_CALL_END","toolCallId":"c2"}
+{"type":"TOOL_CALL_RESULT","messageId":"res1","toolCallId":"c1","content":"seen"}
+{"type":"RUN_FINISHED","threadId":"t","runId":"r1"}
+`).ok("import", "t", "-")
+	const head = `[{"id":"u1","role":"user","content":"Go.\ud83d"},{"id":"a1","role":"assistant","toolCalls":[` +
+		`{"id":"c1","type":"function","function":{"name":"look","arguments":"{}"}}`
+	for args, want := range map[string]string{
+		"show t --history": head + `]},{"id":"res1","role":"tool","content":"seen","toolCallId":"c1"}]` + "\n",
+		"show t --history --unanswered none": head + `,{"id":"c2","type":"function","function":{"name":"ask","arguments":"{}"}}]},` +
+			`{"id":"res1","role":"tool","content":"seen","toolCallId":"c1"},{"id":"c2~unanswered","role":"tool","content":"none","toolCallId":"c2"}]` + "\n",
+		"show t --history --at 1": `[{"id":"u1","role":"user","content":"Go.\ud83d"}]` + "\n",
+		"show t --history --at 0": "[]\n",
+	} {
+		if got := c.ok(strings.Fields(args)...); got != want {
+			t.Errorf("%s:\n%swant\n%s", args, got, want)
+		}
+	}
+}
