@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/agstore/agstore/agui"
 	"github.com/agstore/agstore/internal/jsonvalue"
@@ -389,11 +388,11 @@ func costPerEvent(t *testing.T, n int, event func(i int) string) int64 {
 	apply(f, `{"type":"RUN_STARTED","threadId":"t","runId":"r"}`)
 	apply(f, `{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"f"}`)
 	apply(f, `{"type":"TEXT_MESSAGE_START","messageId":"m"}`)
-	began := time.Now()
-	for i := range n {
-		apply(f, event(i))
-	}
-	took := time.Since(began).Nanoseconds() / int64(n)
+	took := CPUTime(func() {
+		for i := range n {
+			apply(f, event(i))
+		}
+	}).Nanoseconds() / int64(n)
 	if r := f.View().Reference; r.Error != nil {
 		t.Fatal(r.Error)
 	}
