@@ -18,7 +18,7 @@ const patience = 2 * time.Minute
 func needClient(t *testing.T) {
 	t.Helper()
 	refuse := t.Skipf
-	if os.Getenv("AGSTORE_INTEROP") == "required" {
+	if required() {
 		refuse = t.Fatalf
 	}
 	if _, err := exec.LookPath("node"); err != nil {
@@ -36,6 +36,9 @@ func needClient(t *testing.T) {
 		refuse("the AG-UI client is version %q, want 1.0.0: run `npm ci` in interop/", pkg.Version)
 	}
 }
+
+// required tells whether the tests here are what this run is about.
+func required() bool { return os.Getenv("AGSTORE_INTEROP") == "required" }
 
 // A job is what a client is told to do; see client.mjs.
 type job struct {

@@ -56,19 +56,23 @@ func readStreams(t *testing.T, dir string) map[string]stream {
 	return out
 }
 
-// usualStreams is how many streams TestDifferential tries; with more of them, it is the long form of all tests here.
-const usualStreams = 2000
+// usualStreams is how many streams TestDifferential tries where these tests are required; beside others, and with
+// -short, it is fewStreams. AGSTORE_DIFF is another number; a larger one asks for the long form of all tests here.
+const usualStreams, fewStreams = 2000, 200
+
+func streamsWanted(t *testing.T) uint64 {
+	n := uint64(usualStreams)
+	if testing.Short() || !required() {
+		n = fewStreams
+	}
+	return number(t, "AGSTORE_DIFF", n)
+}
 
 // TestDifferential: random streams, valid and slightly invalid, in the profile Reference and in the official client,
-// compared after every event. AGSTORE_DIFF is how many streams, AGSTORE_DIFF_SEED the seed of a run that is to be
-// repeated.
+// compared after every event. AGSTORE_DIFF_SEED is the seed of a run that is to be repeated.
 func TestDifferential(t *testing.T) {
 	needClient(t)
-	n := uint64(usualStreams)
-	if testing.Short() {
-		n = 200
-	}
-	n = number(t, "AGSTORE_DIFF", n)
+	n := streamsWanted(t)
 	seed := number(t, "AGSTORE_DIFF_SEED", rand.Uint64())
 	t.Logf("AGSTORE_DIFF_SEED=%d", seed)
 	cases := readStreams(t, "../fold/testdata/oracle")

@@ -11,5 +11,5 @@
 // a case in fold/testdata/differential.
 //
 // There is no code here but tests. They need Node.js and `npm ci` in this directory, and skip without; with
-// AGSTORE_INTEROP=required, as in CI, a test that cannot run fails.
+// AGSTORE_INTEROP=required, as in CI, a test that cannot run fails, and those of streams take minutes instead of seconds.
 package interop

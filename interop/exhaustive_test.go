@@ -10,7 +10,7 @@ import (
 // alphabets are small sets of events that have much to do with each other.
 var alphabets = []struct {
 	name               string
-	short, usual, long int // how long the longest sequences are
+	short, usual, long int // how long the longest sequences are; see usualStreams
 	events             []string
 }{
 	// One call makes the message "b" that is also a text, the other goes into "a"; a result is named like a text.
@@ -77,10 +77,10 @@ func TestExhaustive(t *testing.T) {
 	for _, a := range alphabets {
 		t.Run(a.name, func(t *testing.T) {
 			length := a.usual
-			switch {
-			case testing.Short():
+			switch n := streamsWanted(t); {
+			case n < usualStreams:
 				length = a.short
-			case number(t, "AGSTORE_DIFF", usualStreams) > usualStreams:
+			case n > usualStreams:
 				length = a.long
 			}
 			c := newComparison(t)
