@@ -21,5 +21,8 @@
 //		fmt.Println(view.Messages[i].ID, view.Messages[i].Role)
 //	}
 //
+// [Fold.Snapshot] and [Restore] store a fold at any point, in the middle of
+// anything, so that it can go on from there: docs/fold-snapshot.md.
+//
 // [Stream] folds the lines of a file, which have no records yet.
 package fold

@@ -127,7 +127,7 @@ func (r *durableReader) addRun(added *run) {
 	}
 }
 
-const openFields = 5
+const openFields = 4
 
 // open is what a running run has open beside messages and calls, which say so
 // themselves.
@@ -140,7 +140,6 @@ func (w *durableWriter) open(r *run) {
 	w.number(r.thinking)
 	w.opt(r.thinkingID)
 	w.uint(r.overtaken)
-	w.number(w.runs[r.Key])
 }
 
 func (r *durableReader) open(running *run) {
@@ -149,9 +148,6 @@ func (r *durableReader) open(running *run) {
 		r.stream(running)
 	}
 	running.thinking, running.thinkingID, running.overtaken = r.int(), r.opt(), r.uint()
-	n, ok := r.index(len(r.d.runs))
-	r.check(ok && r.d.runs[n] == running, "the running runs are others")
-
 	slices.SortFunc(running.opened, func(a, b opening) int { return cmp.Compare(a.seq, b.seq) })
 }
 

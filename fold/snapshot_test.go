@@ -373,6 +373,31 @@ func usable(t testing.TB, f *fold.Fold) {
 	f.Snapshot(nil)
 }
 
+// A snapshot that says something else with the right checksum is refused, or
+// makes a fold that goes on without a panic.
+func TestRestoreOfLies(t *testing.T) {
+	restored, refused := 0, 0
+	for _, profile := range bothProfiles {
+		whole := sample(t, profile).Snapshot(nil)
+		for i := range whole {
+			for _, value := range []byte{whole[i] ^ 1, 2, 0xc0} {
+				lie := slices.Clone(whole)
+				lie[i] = value
+				g, err := fold.Restore(fold.Reseal(lie), fold.Options{Profile: profile})
+				if err != nil {
+					refused++
+					continue
+				}
+				restored++
+				usable(t, g)
+			}
+		}
+	}
+	if restored < 500 || refused < 500 {
+		t.Errorf("%d lies were restored, %d refused", restored, refused)
+	}
+}
+
 // soupSampler goes once over everything that may be open.
 var soupSampler = []string{
 	`{"type":"RUN_STARTED","threadId":"t","runId":"r"}`,

@@ -40,23 +40,24 @@ func (r *durableReader) transcript(t *transcript) {
 		c := r.call()
 		r.check(!c.isOpen(), "a call that is open and in no message")
 	}
-	r.orders(t)
-	for m := t.first; m != nil && r.err == nil; m = m.next {
-		if n, ok := answers[m]; ok {
-			r.answered(t, m, n)
-		}
+	for m, n := range answers {
+		r.answered(m, n)
 	}
+	r.orders(t)
 	r.names(t)
 	r.results(t)
 }
 
-// answered makes a tool message the result of a call.
-func (r *durableReader) answered(t *transcript, m *message, n int) {
+// answered makes a tool message the result of a call, which is not indexed yet:
+// it will never have waited.
+func (r *durableReader) answered(m *message, n int) {
 	if n >= r.live || m.kind != kindTool || m.toolCallID.V != r.calls[n].id {
 		r.fail("a result of something else")
 		return
 	}
-	t.answer(m, r.calls[n])
+	c := r.calls[n]
+	m.answers, c.resulted = c, true
+	c.results++
 }
 
 const messageFields = 17
@@ -214,7 +215,7 @@ func (w *durableWriter) orders(t *transcript) {
 	}
 }
 
-// orders makes the calls known by their ids, none of them answered yet.
+// orders makes the calls known by their ids.
 func (r *durableReader) orders(t *transcript) {
 	indexed := make(map[*call]bool)
 	for range r.list(1) {
