@@ -19,7 +19,7 @@ import (
 func (a *app) demoServerCommand() *cobra.Command {
 	s := service{app: a}
 	cmd := &cobra.Command{
-		Use: "demo-server", Hidden: true, Args: cobra.NoArgs,
+		Use: "demo-server", Hidden: true, Args: noArgs,
 		RunE: a.do(func(ctx context.Context, _ *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()

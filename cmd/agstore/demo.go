@@ -32,7 +32,7 @@ func (a *app) demoCommand() *cobra.Command {
 			"store again, answers a question, branches and replays. It needs nothing and leaves\n" +
 			"nothing behind, unless a directory is given. It fails if a step is not as promised.",
 		Example: "  agstore demo\n  agstore demo --dir ./demo && agstore runs demo --data ./demo",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: a.do(func(ctx context.Context, _ *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(ctx, demoPatience)
 			defer cancel()

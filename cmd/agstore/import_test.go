@@ -386,7 +386,7 @@ func TestImportMessagesRefused(t *testing.T) {
 		good:                             "no JSON list of messages",
 		"[" + good + "] x":               "no JSON list of messages",
 		"[" + good + ",7]":               "message 2 of 2: ",
-		"[" + good + `,{"role":"user"}]`: "message 2 of 2: ",
+		"[" + good + `,{"role":"user"}]`: "message 2 of 2: /",
 		`[{"id":"u1","role":"nobody"}]`:  "message 1 of 1: ",
 		"[{\"id\":\"\xff\",\"role\":\"user\",\"content\":\"\"}]": "invalid",
 	} {

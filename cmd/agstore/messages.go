@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -62,7 +63,11 @@ func readMessages(text []byte) ([]byte, error) {
 	}
 	for i, m := range list {
 		if _, err := agui.DecodeMessage(m); err != nil {
-			return nil, fmt.Errorf("message %d of %d: %w", i+1, len(list), &refusal{err.Error()})
+			reason := err.Error()
+			if bad := (*agui.MalformedError)(nil); errors.As(err, &bad) {
+				reason = strings.TrimSpace(bad.Field + " " + bad.Reason) // of an event it was no part
+			}
+			return nil, &refusal{fmt.Sprintf("message %d of %d: %s", i+1, len(list), reason)}
 		}
 	}
 	var line bytes.Buffer

@@ -23,6 +23,14 @@ func misuse(cmd *cobra.Command, err error) error {
 	return &usageError{text: text, hint: hint}
 }
 
+// noArgs is for commands without arguments.
+func noArgs(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("it takes no arguments, and was given %q", args[0])
+	}
+	return nil
+}
+
 // helpOf says where a command is explained.
 func helpOf(cmd *cobra.Command) string { return cmd.CommandPath() + " --help explains it" }
 

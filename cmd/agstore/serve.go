@@ -34,7 +34,7 @@ func (a *app) serveCommand() *cobra.Command {
 			"no authentication, so it listens on this machine alone.\n\n" +
 			"Told to stop (Ctrl-C, SIGTERM), it gives runs five seconds to end; told again, none.",
 		Example: "  agstore serve --agent helper=http://127.0.0.1:8000/agent",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: a.do(func(ctx context.Context, _ *cobra.Command, _ []string) error {
 			return s.run(ctx)
 		}),
@@ -197,7 +197,10 @@ func (s *service) ready(base string, agents map[string]api.Agent) error {
 
 // checkListen refuses addresses that others could reach.
 func (s *service) checkListen() error {
-	host, _, err := net.SplitHostPort(s.listen)
+	host, port, err := net.SplitHostPort(s.listen)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
 	if err != nil {
 		return &usageError{text: fmt.Sprintf("--listen %s: an address and a port, as 127.0.0.1:4180", s.listen)}
 	}

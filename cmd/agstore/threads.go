@@ -16,7 +16,7 @@ func (a *app) threadsCommand() *cobra.Command {
 		Short:   "List the threads",
 		Long:    "Lists the threads of the scope by their ids. In a pipe: id, records, runs, head, created\nand updated, a line each; with --json an object a line.",
 		Example: "  agstore threads\n  agstore threads --json | jq -r .thread",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: a.do(func(ctx context.Context, _ *cobra.Command, _ []string) error {
 			return a.with(ctx, reading, func(c *client.Client) error { return a.printThreads(ctx, c) })
 		}),

@@ -23,7 +23,7 @@ func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print which version this is",
-		Args:  cobra.NoArgs,
+		Args:  noArgs,
 		RunE: a.do(func(context.Context, *cobra.Command, []string) error {
 			b := thisBuild()
 			if a.json {
