@@ -1,6 +1,7 @@
 package agui
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/agstore/agstore/internal/jsonvalue"
@@ -64,6 +65,10 @@ func (t *Thinking) Name(e *Event, mint func() string) {
 		*current = Opt[string]{}
 	}
 }
+
+// MintedID is the n-th id, counted from 1, of those that the profile Reference
+// mints: the oracle's (SEMANTICS C-6).
+func MintedID(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012x", n) }
 
 // readOldPart reads a part of the content list all, a binary part of 0.x among
 // them as what it has become (SEMANTICS C-11).

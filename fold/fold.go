@@ -61,6 +61,9 @@ func (l Limits) patch() jsonvalue.PatchLimits {
 type Options struct {
 	Profile Profile
 	Limits  Limits
+	// NoVerify leaves out the stage of [Reference] that checks the order of events
+	// (SEMANTICS section 7). Durable never ends a stream and has no such stage.
+	NoVerify bool
 }
 
 // Record is one event of a thread as a fold takes it.

@@ -19,6 +19,7 @@ type reference struct {
 	thinking agui.Thinking
 	expander agui.Expander
 	verifier agui.Verifier
+	noVerify bool
 	event    agui.Event // of the record at hand
 
 	at       int // number of the record at hand, from 1
@@ -38,7 +39,7 @@ type reference struct {
 }
 
 func newReference(opts Options) *reference {
-	r := &reference{limits: opts.Limits, decoder: agui.Decoder{Nesting: opts.Limits.Nesting}}
+	r := &reference{limits: opts.Limits, noVerify: opts.NoVerify, decoder: agui.Decoder{Nesting: opts.Limits.Nesting}}
 	r.transcript.clear()
 	r.state.Set(jsonvalue.NewObject())
 	return r
@@ -85,6 +86,9 @@ func (r *reference) through(rec Record) (Stage, []*agui.Event, error) {
 	if err != nil {
 		return StageChunks, nil, err
 	}
+	if r.noVerify {
+		return "", events, nil
+	}
 	for _, e := range events {
 		if err := r.verifier.Verify(e); err != nil {
 			return StageVerify, nil, err
@@ -122,7 +126,7 @@ func stageOf(raw []byte, t agui.Type) Stage {
 // mint returns the next id of the oracle's making (C-6).
 func (r *reference) mint() string {
 	r.minted++
-	return fmt.Sprintf("00000000-0000-4000-8000-%012x", r.minted)
+	return agui.MintedID(r.minted)
 }
 
 func (r *reference) warn(stage Stage, code string) {

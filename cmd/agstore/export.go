@@ -10,10 +10,12 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/agstore/agstore/agui"
 	"github.com/agstore/agstore/api"
 	"github.com/agstore/agstore/api/client"
 	"github.com/agstore/agstore/eventlog"
@@ -71,6 +73,7 @@ func records(ctx context.Context, c *client.Client, thread string, opts client.E
 
 func (a *app) exportCommand() *cobra.Command {
 	var format string
+	var short bool
 	var selected selection
 	formats := []string{"jsonl", "sse", "records"}
 	cmd := &cobra.Command{
@@ -81,7 +84,9 @@ func (a *app) exportCommand() *cobra.Command {
 			"the same view. A FILE is there wholly or, if the export fails, as it was before.\n\n" +
 			"JSONL and server-sent events leave out when and in which run an event was stored, and the\n" +
 			"echoes: where agstore serve recorded a run, its own RUN_STARTED is there, with the user's\n" +
-			"turn, and the agent's is left out. Records leave out nothing.",
+			"turn, and the agent's is left out. Records leave out nothing.\n\n" +
+			"With --compact pieces of text that belong together become one event, and states one\n" +
+			"snapshot: another stream, of the same view.",
 		Example: "  agstore export thread-1 events.jsonl\n  agstore export thread-1 --format records | jq .run",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: a.do(func(ctx context.Context, cmd *cobra.Command, args []string) error {
@@ -91,6 +96,13 @@ func (a *app) exportCommand() *cobra.Command {
 			if !slices.Contains(formats, format) {
 				return &usageError{text: fmt.Sprintf("--format %s: jsonl, sse or records", format)}
 			}
+			if short && format == "records" {
+				return &usageError{text: "--compact: a record is of one event as it is stored; use --format jsonl or sse"}
+			}
+			write := export
+			if short {
+				write = exportCompact
+			}
 			opts, err := selected.options(cmd)
 			if err != nil {
 				return err
@@ -98,14 +110,15 @@ func (a *app) exportCommand() *cobra.Command {
 			return a.with(ctx, reading, func(c *client.Client) error {
 				records := records(ctx, c, args[0], opts)
 				if len(args) == 1 {
-					return export(a.io.out, format, records)
+					return write(a.io.out, format, records)
 				}
-				return replaceFile(args[1], func(w io.Writer) error { return export(w, format, records) })
+				return replaceFile(args[1], func(w io.Writer) error { return write(w, format, records) })
 			})
 		}),
 		ValidArgsFunction: a.completeThread(true),
 	}
 	cmd.Flags().StringVar(&format, "format", "jsonl", "jsonl, sse or records")
+	cmd.Flags().BoolVar(&short, "compact", false, "fewer events that come to the same view")
 	selected.flags(a, cmd)
 	a.complete(cmd, "format", formats...)
 	return cmd
@@ -124,7 +137,7 @@ func export(w io.Writer, format string, records iter.Seq2[eventlog.Record, error
 		switch {
 		case format == "records":
 			buf = append(api.AppendRecord(buf, r), '\n')
-		case r.Echo && r.Origin == eventlog.OriginAgent:
+		case isEchoOfAgent(r):
 			continue
 		case format == "sse":
 			buf = api.AppendFrame(buf, r, false)
@@ -137,6 +150,45 @@ func export(w io.Writer, format string, records iter.Seq2[eventlog.Record, error
 	}
 	return out.Flush()
 }
+
+// isEchoOfAgent reports whether a record is an agent's own start of a run that
+// the store had started.
+func isEchoOfAgent(r eventlog.Record) bool { return r.Echo && r.Origin == eventlog.OriginAgent }
+
+// exportCompact writes what is left of the events of records when they have been
+// compacted. As server-sent events they have no ids: they are no records.
+func exportCompact(w io.Writer, format string, records iter.Seq2[eventlog.Record, error]) error {
+	out := bufio.NewWriterSize(w, 64<<10)
+	write := func(events [][]byte) (err error) {
+		for _, event := range events {
+			if format == "sse" {
+				_, err = fmt.Fprintf(out, "data: %s\n\n", lineBreaks.ReplaceAllLiteral(event, []byte{' '}))
+			} else {
+				_, err = fmt.Fprintf(out, "%s\n", event)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	c := agui.NewCompactor(agui.CompactLimits{})
+	for r, err := range records {
+		if err != nil {
+			return errors.Join(err, write(c.Flush()), out.Flush())
+		}
+		if isEchoOfAgent(r) {
+			continue
+		}
+		if err := write(c.Add(r.Event)); err != nil {
+			return err
+		}
+	}
+	return errors.Join(write(c.Flush()), out.Flush())
+}
+
+// lineBreaks in an event can only be white space between its tokens.
+var lineBreaks = regexp.MustCompile(`[\r\n]`)
 
 // replaceFile writes a file that is, whatever happens, either the old one or
 // wholly the new one.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/agstore/agstore/agui"
 	"github.com/agstore/agstore/eventlog"
 	"github.com/agstore/agstore/fold"
 )
@@ -25,7 +26,8 @@ func (a *app) foldCommand() *cobra.Command {
 			"its last run, as if it had been imported. A line that is no event is a diagnostic. The\n" +
 			"profile reference shows what the official client shows, as canonical JSON, up to what\n" +
 			"would be an error there. Whatever the stream holds, the command is done, unless --verify\n" +
-			"strict asks for a stream without fault.",
+			"strict asks for a stream without fault. --verify off leaves out, in the profile reference,\n" +
+			"the check of the order of events; durable never stops at one.",
 		Example: "  agstore fold events.jsonl\n  agstore fold events.jsonl --upto 12 --json\n  agstore fold events.jsonl --profile reference --per-event",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.do(func(ctx context.Context, cmd *cobra.Command, args []string) error {
@@ -36,10 +38,11 @@ func (a *app) foldCommand() *cobra.Command {
 	cmd.Flags().StringVar(&f.profile, "profile", "durable", "durable, or reference: as the official client shows it")
 	cmd.Flags().Uint64Var(&upto, "upto", 0, "only the first so many events")
 	cmd.Flags().BoolVar(&f.perEvent, "per-event", false, "after each event a line: its number and the digests of messages, state and pending interrupts")
-	cmd.Flags().StringVar(&f.verify, "verify", "record", "record faults as diagnostics, or strict: fail at the first")
+	cmd.Flags().StringVar(&f.verify, "verify", "record", "record faults as diagnostics, strict: fail at the first, or off: do not look for them")
+	cmd.Flags().BoolVar(&f.compact, "compact", false, "compact the stream first, which does not change what it comes to")
 	cmd.MarkFlagsMutuallyExclusive("upto", "per-event")
 	a.complete(cmd, "profile", "durable", "reference")
-	a.complete(cmd, "verify", "record", "strict")
+	a.complete(cmd, "verify", verifyModes...)
 	return cmd
 }
 
@@ -50,7 +53,11 @@ type folding struct {
 	upto     *uint64
 	perEvent bool
 	verify   string
+	compact  bool
 }
+
+// verifyModes is what becomes of events that stand where they may not.
+var verifyModes = []string{"record", "strict", "off"}
 
 func (f *folding) run(ctx context.Context, file string) error {
 	opts := fold.Options{}
@@ -61,9 +68,10 @@ func (f *folding) run(ctx context.Context, file string) error {
 	default:
 		return &usageError{text: fmt.Sprintf("--profile %s: durable or reference", f.profile)}
 	}
-	if f.verify != "record" && f.verify != "strict" {
-		return &usageError{text: fmt.Sprintf("--verify %s: record or strict", f.verify)}
+	if !slices.Contains(verifyModes, f.verify) {
+		return &usageError{text: fmt.Sprintf("--verify %s: record, strict or off", f.verify)}
 	}
+	opts.NoVerify = f.verify == "off"
 	in, stop, err := f.openInput(ctx, file)
 	if err != nil {
 		return err
@@ -77,6 +85,9 @@ func (f *folding) run(ctx context.Context, file string) error {
 		if err := firstFault(events, lines); err != nil {
 			return fmt.Errorf("verify %s: %w", file, err)
 		}
+	}
+	if f.compact {
+		events = slices.Collect(agui.Compact(slices.Values(events)))
 	}
 	if f.perEvent {
 		return f.printDigests(events, opts)

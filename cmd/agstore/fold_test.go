@@ -28,6 +28,10 @@ func TestFold(t *testing.T) {
 		"--profile reference":               "m-r1 m-r2 m-r3", // which knows no lineage
 		"--profile reference --upto 10":     "m-r1 m-r2",
 		"--profile durable --verify strict": "m-r1 m-r3",
+		"--verify off":                      "m-r1 m-r3",
+		"--compact":                         "m-r1 m-r3",
+		"--compact --profile reference":     "m-r1 m-r2 m-r3",
+		"--compact --upto 10":               "m-r1 m-r2",
 	} {
 		if got := ids(fold(strings.Fields(args)...).Messages); got != want {
 			t.Errorf("%s: %s, want %s", args, got, want)
@@ -68,6 +72,27 @@ func TestFoldOfAnything(t *testing.T) {
 	if out := c.ok("fold", "-"); !strings.Contains(out, "invalid_line") {
 		t.Errorf("an endless line: %s", out)
 	}
+}
+
+// --verify off leaves out the check of the order of events alone.
+func TestFoldWithoutVerification(t *testing.T) {
+	c := newCLI(t)
+	order := turn("r1", "", "one") + `{"type":"TEXT_MESSAGE_CONTENT","messageId":"m-r1","delta":" more"}` + "\n"
+	text := func(input string, args ...string) string {
+		t.Helper()
+		return c.with(input).ok(append([]string{"fold", "-", "--profile", "reference"}, args...)...)
+	}
+	if out := text(order); strings.Contains(out, "one more") || !strings.Contains(out, `"stage":"verify"`) {
+		t.Errorf("by default: %s", out)
+	}
+	if out := text(order, "--verify", "off"); !strings.Contains(out, "one more") || !strings.Contains(out, `"error":null`) {
+		t.Errorf("off: %s", out)
+	}
+	if out := text(order+"noise\n", "--verify", "off"); !strings.Contains(out, `"stage":"transport"`) {
+		t.Errorf("off, and noise: %s", out)
+	}
+	c.with(order).fails(exitRefused, "line 6: ", "fold", "-", "--verify", "strict")
+	c.with(order).fails(exitRefused, "V-2", "fold", "-", "--verify", "strict", "--compact")
 }
 
 // The profile reference prints what the oracle prints.
