@@ -251,8 +251,8 @@ func streamPasses(_ context.Context, b *bench) ([]Result, error) {
 		return result(what, "≥ 1,500,000 events/s").got(perSecond(rate, "events")).atLeast(rate, goal)
 	}
 	return []Result{
-		passed("verify, one core", c[0].rate(len(text))),
-		passed("chunk expansion, one core", c[1].rate(len(chunks))),
+		passed("verify decoded events, one core", c[0].rate(len(text))),
+		passed("chunk expansion of decoded events, one core", c[1].rate(len(chunks))),
 	}, nil
 }
 
