@@ -90,7 +90,8 @@ type message struct {
 	shown   *agui.Message // as views show it; nil: it has changed
 	open    *run          // whose text is open; nil: closed
 	content content
-	opening uint64 // when it was opened
+	own     jsonvalue.Text // of a message that began empty: its text
+	opening uint64         // when it was opened
 
 	prev, next *message
 	place      *place
@@ -334,6 +335,7 @@ func merge(into **jsonvalue.Document, metadata agui.Value) {
 // calls.
 func (m *message) fill(from *agui.Message) {
 	m.role, m.content, m.name, m.tag = from.Role, contentOf(from.Content), from.Name, from.SubagentRunID
+	m.own = jsonvalue.Text{}
 	m.toolCallID, m.err, m.activity = from.ToolCallID, from.Error, from.ActivityType
 	if from.EncryptedValue.Set {
 		m.encrypted = from.EncryptedValue
