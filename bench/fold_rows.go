@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 	"unicode/utf16"
 
@@ -213,9 +214,11 @@ func (b *bench) stateVersus(ctx context.Context, opened *stream, tasks int, own 
 	return r.against(took(peer), float64(own)/float64(peer)).atLeast(ratio, 100), nil
 }
 
-// streamPasses is P-F5: what else is done with whole streams, on decoded events.
+// streamPasses is P-F5: what else is done with whole streams. Verifying and
+// expanding get decoded events, compaction raw ones.
 func streamPasses(_ context.Context, b *bench) ([]Result, error) {
-	text, err := decoded(someMessages(b.n(1000), 50))
+	raw := someMessages(b.n(1000), 50)
+	text, err := decoded(raw)
 	if err != nil {
 		return nil, err
 	}
@@ -242,6 +245,16 @@ func streamPasses(_ context.Context, b *bench) ([]Result, error) {
 				}
 			}
 		})
+	}, func() cost {
+		return oneCore(func() {
+			left := 0
+			for range agui.Compact(slices.Values(raw.events)) {
+				left++
+			}
+			if left*10 > len(raw.events) {
+				failed = fmt.Errorf("%d events were compacted to %d", len(raw.events), left)
+			}
+		})
 	})
 	if failed != nil {
 		return nil, failed
@@ -253,6 +266,7 @@ func streamPasses(_ context.Context, b *bench) ([]Result, error) {
 	return []Result{
 		passed("verify decoded events, one core", c[0].rate(len(text))),
 		passed("chunk expansion of decoded events, one core", c[1].rate(len(chunks))),
+		passed("compaction of raw events, one core", c[2].rate(len(raw.events))),
 	}, nil
 }
 
