@@ -79,7 +79,7 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, &eventlog.Error{Op: "call " + c.base, Err: &unanswered{errors.Unwrap(err)}, Hint: c.hint}
+		return nil, &eventlog.Error{Op: "call " + redacted(c.base), Err: &unanswered{errors.Unwrap(err)}, Hint: c.hint}
 	}
 	if resp.StatusCode/100 == 2 {
 		return resp, nil
@@ -97,6 +97,14 @@ func (u *unanswered) Unwrap() error { return u.cause }
 
 // Is reports that it is an ErrUnavailable.
 func (u *unanswered) Is(target error) bool { return target == eventlog.ErrUnavailable }
+
+// redacted is a URL without its password.
+func redacted(base string) string {
+	if u, err := url.Parse(base); err == nil {
+		return u.Redacted()
+	}
+	return "the server"
+}
 
 func (c *Client) bytes(ctx context.Context, method, path string, query url.Values, body []byte) ([]byte, error) {
 	resp, err := c.do(ctx, method, path, query, body)

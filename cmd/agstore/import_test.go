@@ -100,6 +100,8 @@ func TestImportFormats(t *testing.T) {
 func TestImportMultilineFrame(t *testing.T) {
 	c := newCLI(t)
 	c.with("data: {\ndata: \"type\": \"CUSTOM\",\ndata: \"name\": \"n\"}\n\n").ok("import", "t", "-")
+	// Within a string a line break makes it no event; it is not mended.
+	c.with("data: {\"type\":\"CUSTOM\",\"name\":\"a\ndata: b\"}\n\n").fails(exitRefused, "line 1", "import", "broken", "-")
 	if got, want := c.ok("export", "t"), `{ "type": "CUSTOM", "name": "n"}`+"\n"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

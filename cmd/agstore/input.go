@@ -11,6 +11,7 @@ import (
 
 	"github.com/tmaxmax/go-sse"
 
+	"github.com/agstore/agstore/agui"
 	"github.com/agstore/agstore/eventlog"
 )
 
@@ -137,13 +138,23 @@ func (r *eventReader) frame(line []byte, n int) (item, error) {
 		if err != nil {
 			return item{line: n}, &lineError{n, err}
 		}
-		// A line break in an event is white space between its tokens.
-		data = append(data, bytes.ReplaceAll([]byte(event.Data), []byte{'\n'}, []byte{' '})...)
+		data = append(data, oneLine([]byte(event.Data))...)
 	}
 	if data = bytes.TrimSpace(data); len(data) == 0 {
 		return item{}, nil
 	}
 	return r.checked(item{data: data, line: n})
+}
+
+// oneLine is an event on one line: a line break in it is white space between its
+// tokens. What is no event stays as it is, to be refused as it is: a line break
+// within a string must not be mended.
+func oneLine(event []byte) []byte {
+	var h agui.Header
+	if bytes.IndexByte(event, '\n') < 0 || agui.ReadHeader(event, &h) != nil {
+		return event
+	}
+	return bytes.ReplaceAll(event, []byte{'\n'}, []byte{' '})
 }
 
 // lineReader reads lines of a bounded length and numbers them.

@@ -42,7 +42,7 @@ func serverURL(text string) (string, error) {
 	}
 	u, err := url.Parse(full)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return "", &usageError{text: fmt.Sprintf("--server %s: no URL of a server", text), hint: "as http://127.0.0.1:4180, where agstore serve listens"}
+		return "", &usageError{text: "--server: no URL of a server", hint: "as http://127.0.0.1:4180, where agstore serve listens"}
 	}
 	return full, nil
 }

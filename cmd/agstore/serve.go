@@ -217,8 +217,9 @@ func parseAgents(list []string) (map[string]api.Agent, error) {
 	agents := make(map[string]api.Agent, len(list))
 	for _, text := range list {
 		name, url, ok := strings.Cut(text, "=")
-		if !ok {
-			return nil, &usageError{text: fmt.Sprintf("--agent %s: NAME=URL", text)}
+		if !ok || strings.ContainsAny(name, "/:@?") {
+			// What was given is a URL, and may hold a password: it is not repeated.
+			return nil, &usageError{text: "--agent: NAME=URL, and the name has none of / : @ ?"}
 		}
 		if _, again := agents[name]; again {
 			return nil, &eventlog.Error{Op: fmt.Sprintf("configure agent %q", name), Err: eventlog.ErrInvalid, Hint: "an agent's name is given once"}
