@@ -21,6 +21,13 @@ console.warn = console.error = () => {}; // warnings by the thousand
 const { AbstractAgent } = await import("@ag-ui/client");
 const { Subject } = await import("rxjs"); // the client's own: another copy would be a stranger to it
 
+// A patch that goes through an inherited name would otherwise leave something there for the streams behind it.
+for (const prototype of [Object.prototype, Array.prototype]) {
+  for (const name of Object.getOwnPropertyNames(prototype)) {
+    if (typeof prototype[name] === "function") Object.freeze(prototype[name]);
+  }
+}
+
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
 class Reader extends AbstractAgent {

@@ -137,9 +137,16 @@ func quirkOfMove(left value, path string) quirk {
 	if q := quirkOfPointer(left, path, true); q != "" || path == "" {
 		return q
 	}
-	switch parent := left.Resolve(path[:strings.LastIndexByte(path, '/')]); parent.Kind() {
+	parent := path[:strings.LastIndexByte(path, '/')]
+	switch left.Resolve(parent).Kind() {
 	case jsonvalue.Bool, jsonvalue.Number, jsonvalue.String:
 		return intoScalar
+	}
+	// What was taken away may have hidden an inherited member of its name; the client then puts the value in there.
+	for ; parent != ""; parent = parent[:strings.LastIndexByte(parent, '/')] {
+		if inherits(left, parent) {
+			return inheritedName
+		}
 	}
 	return ""
 }
@@ -243,6 +250,7 @@ func TestQuirks(t *testing.T) {
 		{`{"l":[1,2]}`, `[{"op":"add","path":"/l/01","value":1}]`, oddIndex},
 		{`{"l":[1,2]}`, `[{"op":"copy","from":"/l/length","path":"/n"}]`, inheritedName},
 		{`{"l":[1,2]}`, `[{"op":"add","path":"/l/x","value":1}]`, ""},
+		{`{"valueOf":{"a":1}}`, `[{"op":"move","from":"/valueOf","path":"/valueOf/b"}]`, inheritedName},
 		{`{"l":[[1],5]}`, `[{"op":"move","from":"/l/0","path":"/l/0/0"}]`, intoScalar},
 		{`0`, `[{"op":"add","path":"/a","value":1}]`, scalarDocument},
 		{`0`, `[{"op":"replace","path":"","value":1}]`, ""},
