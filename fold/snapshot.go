@@ -57,7 +57,7 @@ func (f *Fold) Snapshot(dst []byte) []byte {
 }
 
 // Restore makes a fold of a snapshot, of which it keeps no hold. opts must name
-// the profile that the snapshot is of; its limits are those of the new fold, and
+// the profile that the snapshot is of, and the same NoVerify; its limits are those of the new fold, and
 // may be others than before. What is there already is not measured by them, but
 // for its nesting: no more levels than the larger of opts.Limits.Nesting and the
 // default.

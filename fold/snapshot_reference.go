@@ -21,7 +21,11 @@ func (r *reference) save(w *snapshotWriter) {
 	w.opt(r.thinking.Span)
 	w.opt(r.thinking.Message)
 	writeList(w, r.expander.Open(), (*snapshotWriter).chunkStream)
-	w.verifier(r.verifier.State())
+	if r.noVerify {
+		w.null()
+	} else {
+		w.verifier(r.verifier.State())
+	}
 	w.entries(&r.transcript)
 	w.bool(r.transcript.twice)
 	w.document(&r.state)
@@ -43,7 +47,12 @@ func restoreReference(r *snapshotReader, opts Options) *reference {
 	if err := to.expander.Restore(readList(r, chunkStreamFields, (*snapshotReader).chunkStream)); err != nil {
 		r.fail(err.Error())
 	}
-	r.verifier(&to.verifier)
+	if r.isNull() {
+		r.check(opts.NoVerify, "of a fold that verifies nothing")
+	} else {
+		r.check(!opts.NoVerify, "of a fold that verifies")
+		r.verifier(&to.verifier)
+	}
 	r.entries(&to.transcript)
 	to.transcript.twice = r.bool() || to.transcript.twice
 	to.state.Set(r.value())

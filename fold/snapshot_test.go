@@ -272,6 +272,27 @@ func fixture(t testing.TB, profile fold.Profile) (before, after []fold.Record) {
 	return records[:n], records[n:]
 }
 
+// A fold that verifies nothing stays one, and none becomes one.
+func TestSnapshotWithoutVerification(t *testing.T) {
+	lax := fold.Options{Profile: fold.Reference, NoVerify: true}
+	f := fold.New(lax)
+	f.Apply(fold.Record{Seq: 1, Raw: []byte(`{"type":"TEXT_MESSAGE_START","messageId":"m"}`)})
+	if _, err := fold.Restore(f.Snapshot(nil), fold.Options{Profile: fold.Reference}); !errors.Is(err, fold.ErrSnapshot) {
+		t.Errorf("restored with verification: error %v", err)
+	}
+	if _, err := fold.Restore(sample(t, fold.Reference).Snapshot(nil), lax); !errors.Is(err, fold.ErrSnapshot) {
+		t.Errorf("restored without verification: error %v", err)
+	}
+	g, err := fold.Restore(f.Snapshot(nil), lax)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []*fold.Fold{f, g} {
+		f.Apply(fold.Record{Seq: 2, Raw: []byte(`{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"a"}`)})
+	}
+	equal(t, "a fold that verifies nothing", g, f)
+}
+
 // sample is a fold that remembers something of every kind.
 func sample(t testing.TB, profile fold.Profile) *fold.Fold {
 	t.Helper()
