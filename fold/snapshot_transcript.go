@@ -24,11 +24,11 @@ func (w *durableWriter) transcript(t *transcript) {
 }
 
 func (r *durableReader) transcript(t *transcript) {
-	answers := make(map[*message]int)
+	var answers []answering
 	n := r.list(messageFields + 1)
 	t.places[kindText], t.taken = make(map[string]*place, n), make(map[string]bool, n)
 	for range n {
-		if m := r.message(answers); r.err == nil {
+		if m := r.message(&answers); r.err == nil {
 			r.check(!t.taken[m.id], "two messages of one id")
 			m.place = &place{id: m.id}
 			t.places[m.kind][m.id], t.taken[m.id] = m.place, true
@@ -40,12 +40,18 @@ func (r *durableReader) transcript(t *transcript) {
 		c := r.call()
 		r.check(!c.isOpen(), "a call that is open and in no message")
 	}
-	for m, n := range answers {
-		r.answered(m, n)
+	for _, a := range answers {
+		r.answered(a.m, a.call)
 	}
 	r.orders(t)
 	r.names(t)
 	r.results(t)
+}
+
+// answering is a tool message that is the result of a call.
+type answering struct {
+	m    *message
+	call int
 }
 
 // answered makes a tool message the result of a call, which is not indexed yet:
@@ -102,7 +108,7 @@ func (w *durableWriter) grown(c *content) {
 // resultKey is that of the TOOL_CALL_RESULT that has most likely made m.
 func (m *message) resultKey() resultKey { return resultKey{m.id, m.toolCallID.V} }
 
-func (r *durableReader) message(answers map[*message]int) *message {
+func (r *durableReader) message(answers *[]answering) *message {
 	r.fields(messageFields)
 	m := &message{kind: kind(r.number(int(kinds) - 1)), id: r.text(), role: r.role()}
 	m.content = r.content()
@@ -123,7 +129,7 @@ func (r *durableReader) message(answers map[*message]int) *message {
 		}
 	}
 	if !r.isNull() {
-		answers[m] = r.int()
+		*answers = append(*answers, answering{m, r.int()})
 	}
 	if r.bool() {
 		r.check(m.kind == kindTool, "a result that is no tool message")
