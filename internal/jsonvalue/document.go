@@ -8,7 +8,6 @@ import "slices"
 type Document struct {
 	root  Value
 	owner *owner // marks the nodes that may be changed in place
-	size  int
 }
 
 // NewDocument returns a document that begins as v.
@@ -19,10 +18,7 @@ func NewDocument(v Value) *Document {
 }
 
 // Set makes v the document.
-func (d *Document) Set(v Value) {
-	d.root = v
-	d.size, _ = measure(v)
-}
+func (d *Document) Set(v Value) { d.root = v }
 
 // Snapshot returns what the document is now. It never changes; the document
 // copies, of what it changes from now on, the lists and objects on the way
@@ -35,7 +31,7 @@ func (d *Document) Snapshot() Value {
 // AppendJSON appends what the document is now as [Value.AppendJSON] does.
 func (d *Document) AppendJSON(dst []byte) []byte {
 	// Escapes may take more; mostly this is enough.
-	return d.root.AppendJSON(slices.Grow(dst, d.size+d.size/64))
+	return d.root.AppendJSON(slices.Grow(dst, d.Size()+d.Size()/64))
 }
 
 // Present reports whether the document is not absent.
@@ -45,7 +41,7 @@ func (d *Document) Present() bool { return d.root.Present() }
 func (d *Document) Kind() Kind { return d.root.kind }
 
 // Size is about the length of the document as JSON text in bytes.
-func (d *Document) Size() int { return d.size }
+func (d *Document) Size() int { return d.root.size() }
 
 // Merge sets every member of the object v in the document, which becomes an
 // object if it is none. Values are replaced whole (SEMANTICS R-META-1). If v is
@@ -60,15 +56,7 @@ func (d *Document) Merge(v Value) {
 	}
 	n := d.own(&d.root)
 	for name, item := range v.Members() {
-		added, _ := measure(item)
-		if i := n.slot(name); i >= 0 {
-			removed, _ := measure(n.items[i])
-			n.items[i] = item
-			d.size += added - removed
-			continue
-		}
-		n.push(name, item)
-		d.size += added + nameSize(name)
+		n.put(name, item)
 	}
 }
 
@@ -83,31 +71,41 @@ func (d *Document) own(place *Value) *node {
 	return place.node
 }
 
-// measure returns about the length of v as JSON text, and its levels of nesting.
-func measure(v Value) (size, levels int) {
+// size is about the length of v as JSON text.
+func (v Value) size() int {
 	switch v.kind {
 	case Absent:
-		return 0, 0
+		return 0
 	case Null, Bool:
-		return 4, 0
+		return 4
 	case Number:
-		return len(v.text), 0
+		return len(v.text)
 	case String:
-		return len(v.text) + 2, 0
+		return len(v.text) + 2
 	}
-	size = 2
-	for i, item := range v.node.items {
-		if !item.Present() {
-			continue
-		}
-		s, l := measure(item)
-		size += s + 1
-		levels = max(levels, l)
-		if v.node.keys != nil {
-			size += len(v.node.keys[i]) + 3
-		}
+	return v.node.size
+}
+
+// holds takes note that v is inside n now.
+func (n *node) holds(v Value) {
+	if v.node != nil {
+		n.levels = max(n.levels, v.node.levels+1)
 	}
-	return size, levels + 1
+}
+
+// levels counts how deep v is nested.
+func (v Value) levels() int {
+	if v.node == nil {
+		return 0
+	}
+	deepest := 0
+	for _, item := range v.node.items {
+		deepest = max(deepest, item.levels())
+	}
+	if v.kind == chunk {
+		return deepest
+	}
+	return deepest + 1
 }
 
 // nameSize is what a member adds to the size of its object beside its value.

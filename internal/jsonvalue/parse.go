@@ -153,7 +153,7 @@ func (p *parser) list(depth int) (Value, error) {
 	}
 	p.at++
 	p.space()
-	n := &node{}
+	n := newList(nil)
 	if p.next() == ']' {
 		p.at++
 		return Value{kind: List, node: n}, nil
@@ -164,6 +164,8 @@ func (p *parser) list(depth int) (Value, error) {
 			return Value{}, err
 		}
 		n.items = append(n.items, v)
+		n.size += v.size() + itemSize
+		n.holds(v)
 		p.space()
 		switch p.next() {
 		case ',':

@@ -3,6 +3,7 @@ package jsonvalue
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // OpKind is the "op" of a patch operation.
@@ -105,7 +106,7 @@ func (l PatchLimits) WithDefaults() PatchLimits {
 // brings, takes away, tests or copies. Bytes are counted as [Document.Size]
 // does; a value that a move puts deeper than it was counts as copied.
 func (d *Document) Patch(ops []Op, limits PatchLimits) error {
-	p := patcher{d: d, limits: limits.WithDefaults(), sizeBefore: d.size}
+	p := patcher{d: d, limits: limits.WithDefaults()}
 	if len(ops) > p.limits.Ops {
 		return &PatchError{
 			Index: p.limits.Ops, Op: ops[p.limits.Ops].Kind, Err: ErrPatchLimit,
@@ -114,7 +115,7 @@ func (d *Document) Patch(ops []Op, limits PatchLimits) error {
 	}
 	for i, op := range ops {
 		err := p.apply(op)
-		if err == nil && d.size > p.limits.Size {
+		if err == nil && d.Size() > p.limits.Size {
 			err = p.over("the document would be larger than %d bytes", p.limits.Size)
 		}
 		if err == nil && i == len(ops)-1 && p.limits.ObjectOnly && d.root.kind != Object {
@@ -130,12 +131,13 @@ func (d *Document) Patch(ops []Op, limits PatchLimits) error {
 }
 
 type patcher struct {
-	d          *Document
-	limits     PatchLimits
-	changes    []change
-	copied     int
-	sizeBefore int
-	what       string // details of a failure
+	d       *Document
+	limits  PatchLimits
+	changes []change
+	resized []resize
+	spine   []*node // from the root to what parent has found
+	copied  int
+	what    string // details of a failure
 }
 
 func (p *patcher) over(format string, args ...any) error {
@@ -165,19 +167,17 @@ func (p *patcher) apply(op Op) error {
 	}
 	switch op.Kind {
 	case Add:
-		size, err := p.fits(op.Value, path)
-		if err != nil {
+		if err := p.fits(op.Value, path); err != nil {
 			return err
 		}
-		return p.add(path, op.Value, size)
+		return p.add(path, op.Value)
 	case Replace:
-		size, err := p.fits(op.Value, path)
-		if err != nil {
+		if err := p.fits(op.Value, path); err != nil {
 			return err
 		}
-		return p.replace(path, op.Value, size)
+		return p.replace(path, op.Value)
 	case Remove:
-		_, _, err := p.remove(path)
+		_, err := p.remove(path)
 		return err
 	case Test:
 		v, err := p.find(path)
@@ -192,13 +192,20 @@ func (p *patcher) apply(op Op) error {
 	return ErrUnknownOp
 }
 
-// fits returns the size of a value, if the document is deep enough for it.
-func (p *patcher) fits(v Value, path []string) (size int, err error) {
-	size, levels := measure(v)
-	if len(path)+levels > p.limits.Nesting {
-		return 0, p.over("the document would be nested deeper than %d levels", p.limits.Nesting)
+// fits checks that the document may be as deep as v would make it at path. Only
+// if it might be too deep is v looked through.
+func (p *patcher) fits(v Value, path []string) error {
+	if v.node == nil || len(path)+int(v.node.levels) <= p.limits.Nesting {
+		return p.deep(len(path))
 	}
-	return size, nil
+	return p.deep(len(path) + v.levels())
+}
+
+func (p *patcher) deep(levels int) error {
+	if levels > p.limits.Nesting {
+		return p.over("the document would be nested deeper than %d levels", p.limits.Nesting)
+	}
+	return nil
 }
 
 func (p *patcher) charge(size int) error {
@@ -247,20 +254,22 @@ func (p *patcher) parent(path []string) (n *node, kind Kind, err error) {
 	if k := p.d.root.kind; k != Object && k != List {
 		return nil, k, ErrNotContainer
 	}
-	n = p.own(&p.d.root, nil, 0)
+	n = p.own(p.d.root, nil, 0)
 	kind = p.d.root.kind
+	p.spine = append(p.spine[:0], n)
 	for _, token := range path[:len(path)-1] {
 		here := Value{kind: kind, node: n}
 		slot := here.slotOf(token)
 		if slot < 0 {
 			return nil, kind, missing(here, token)
 		}
-		place := &n.items[slot]
-		if place.kind != Object && place.kind != List {
-			return nil, place.kind, ErrNotContainer
+		inside := n.at(slot)
+		if inside.kind != Object && inside.kind != List {
+			return nil, inside.kind, ErrNotContainer
 		}
-		kind = place.kind
-		n = p.own(place, n, slot)
+		kind = inside.kind
+		n = p.own(inside, n, slot)
+		p.spine = append(p.spine, n)
 	}
 	return n, kind, nil
 }
@@ -271,27 +280,50 @@ func (v Value) slotOf(token string) int {
 	if v.kind == Object {
 		return v.node.slot(token)
 	}
-	if i, ok := listIndex(token); ok && i < len(v.node.items) {
+	if i, ok := listIndex(token); ok && v.node.has(i) {
 		return i
 	}
 	return -1
 }
 
-// own makes the container at place, item slot of in, ready to be changed.
-func (p *patcher) own(place *Value, in *node, slot int) *node {
-	before := *place
-	n := p.d.own(place)
-	if n != before.node {
-		// The copy has to go with the changes made to it: those made to the
-		// original, earlier in this patch, are undone there.
-		p.changes = append(p.changes, change{kind: itemSet, in: in, slot: slot, old: before})
+// own makes the container v, item slot of in, ready to be changed; the root if
+// in is nil.
+func (p *patcher) own(v Value, in *node, slot int) *node {
+	before := v
+	if n := p.d.own(&v); n == before.node {
+		return n
 	}
-	return n
+	// The copy has to go with the changes made to it: those made to the
+	// original, earlier in this patch, are undone there.
+	p.changes = append(p.changes, change{kind: itemSet, in: in, slot: slot, old: before})
+	if in == nil {
+		p.d.root = v
+	} else {
+		in.setAt(slot, v)
+	}
+	return v.node
 }
 
-func (p *patcher) add(path []string, v Value, size int) error {
+// grew takes note of what a change has added to the sizes, and may have added
+// to the depth, of the container that parent has found and all around it.
+func (p *patcher) grew(size int, v Value) {
+	var levels int32
+	if v.node != nil {
+		levels = v.node.levels
+	}
+	for _, n := range slices.Backward(p.spine) {
+		levels++
+		n.levels = max(n.levels, levels)
+		n.size += size
+		if size != 0 {
+			p.resized = append(p.resized, resize{n, size})
+		}
+	}
+}
+
+func (p *patcher) add(path []string, v Value) error {
 	if len(path) == 0 {
-		p.setRoot(v, size)
+		p.setRoot(v)
 		return nil
 	}
 	n, kind, err := p.parent(path)
@@ -301,43 +333,42 @@ func (p *patcher) add(path []string, v Value, size int) error {
 	last := path[len(path)-1]
 	if kind == Object {
 		if slot := n.slot(last); slot >= 0 {
-			p.set(n, slot, v, size)
+			p.set(n, slot, v)
 			return nil
 		}
 		n.push(last, v)
 		p.changes = append(p.changes, change{kind: memberAdded, in: n})
-		p.d.size += size + nameSize(last)
+		p.grew(v.size()+nameSize(last), v)
 		return nil
 	}
-	i := len(n.items)
-	if last != "-" {
-		var ok bool
-		if i, ok = listIndex(last); !ok {
-			return ErrListIndex
-		}
-		if i > len(n.items) {
-			return ErrNoSuchPlace
-		}
+	i, ok := 0, true
+	if last == "-" {
+		i = n.count()
+	} else if i, ok = listIndex(last); !ok {
+		return ErrListIndex
+	}
+	if i > 0 && !n.has(i-1) {
+		return ErrNoSuchPlace
 	}
 	n.insert(i, v)
 	p.changes = append(p.changes, change{kind: itemInserted, in: n, slot: i})
-	p.d.size += size + itemSize
+	p.grew(v.size()+itemSize, v)
 	return nil
 }
 
-func (p *patcher) replace(path []string, v Value, size int) error {
+func (p *patcher) replace(path []string, v Value) error {
 	if len(path) == 0 {
 		if !p.d.root.Present() {
 			return ErrNoSuchPlace
 		}
-		p.setRoot(v, size)
+		p.setRoot(v)
 		return nil
 	}
 	n, slot, err := p.target(path)
 	if err != nil {
 		return err
 	}
-	p.set(n, slot, v, size)
+	p.set(n, slot, v)
 	return nil
 }
 
@@ -356,33 +387,32 @@ func (p *patcher) target(path []string) (*node, int, error) {
 	return n, slot, nil
 }
 
-// remove takes out what is at path and returns it with its size.
-func (p *patcher) remove(path []string) (Value, int, error) {
+// remove takes out what is at path and returns it.
+func (p *patcher) remove(path []string) (Value, error) {
 	if len(path) == 0 {
-		old, size := p.d.root, p.d.size
+		old := p.d.root
 		if !old.Present() {
-			return old, 0, ErrNoSuchPlace
+			return old, ErrNoSuchPlace
 		}
-		p.setRoot(NewNull(), 4)
-		return old, size, nil
+		p.setRoot(NewNull())
+		return old, nil
 	}
 	n, slot, err := p.target(path)
 	if err != nil {
-		return Value{}, 0, err
+		return Value{}, err
 	}
-	old := n.items[slot]
-	size, _ := measure(old)
+	old := n.at(slot)
 	if n.keys != nil {
 		name := n.keys[slot]
 		n.drop(slot)
 		p.changes = append(p.changes, change{kind: memberRemoved, in: n, slot: slot, old: old})
-		p.d.size -= size + nameSize(name)
-		return old, size, nil
+		p.grew(-old.size()-nameSize(name), Value{})
+		return old, nil
 	}
 	n.cut(slot)
 	p.changes = append(p.changes, change{kind: itemRemoved, in: n, slot: slot, old: old})
-	p.d.size -= size + itemSize
-	return old, size, nil
+	p.grew(-old.size()-itemSize, Value{})
+	return old, nil
 }
 
 func (p *patcher) move(from, path []string) error {
@@ -399,19 +429,18 @@ func (p *patcher) move(from, path []string) error {
 		}
 	}
 	if len(path) > len(from) {
-		size, err := p.fits(v, path)
-		if err != nil {
+		// First the charge: to see how deep it is may cost as much as copying it.
+		if err := p.charge(v.size()); err != nil {
 			return err
 		}
-		if err := p.charge(size); err != nil {
+		if err := p.fits(v, path); err != nil {
 			return err
 		}
 	}
-	v, size, err := p.remove(from)
-	if err != nil {
+	if v, err = p.remove(from); err != nil {
 		return err
 	}
-	return p.add(path, v, size)
+	return p.add(path, v)
 }
 
 func equalTokens(a, b []string) bool {
@@ -428,38 +457,33 @@ func (p *patcher) copy(from, path []string) error {
 	if err != nil {
 		return err
 	}
-	size, err := p.fits(v, path)
-	if err != nil {
+	if err := p.charge(v.size()); err != nil {
 		return err
 	}
-	if err := p.charge(size); err != nil {
+	if err := p.fits(v, path); err != nil {
 		return err
 	}
 	// Two places share the value from now on: neither may change it in place.
 	v.disown(p.d.owner)
-	return p.add(path, v, size)
+	return p.add(path, v)
 }
 
-// disown takes v away from the document that may change it. What is inside a
-// node of somebody else is not the document's either.
+// disown takes v away from the document that may change it. Whoever wants to
+// change what is inside has to copy v first, and that is disowned then.
 func (v Value) disown(o *owner) {
-	if v.node == nil || o == nil || v.node.owner != o {
-		return
-	}
-	v.node.owner = nil
-	for _, item := range v.node.items {
-		item.disown(o)
+	if v.node != nil && o != nil && v.node.owner == o {
+		v.node.owner = nil
 	}
 }
 
-func (p *patcher) setRoot(v Value, size int) {
+func (p *patcher) setRoot(v Value) {
 	p.changes = append(p.changes, change{kind: itemSet, old: p.d.root})
-	p.d.root, p.d.size = v, size
+	p.d.root = v
 }
 
-func (p *patcher) set(n *node, slot int, v Value, size int) {
-	old, _ := measure(n.items[slot])
-	p.changes = append(p.changes, change{kind: itemSet, in: n, slot: slot, old: n.items[slot]})
-	n.items[slot] = v
-	p.d.size += size - old
+func (p *patcher) set(n *node, slot int, v Value) {
+	old := n.at(slot)
+	p.changes = append(p.changes, change{kind: itemSet, in: n, slot: slot, old: old})
+	n.setAt(slot, v)
+	p.grew(v.size()-old.size(), v)
 }

@@ -53,8 +53,8 @@ func (v Value) Resolve(pointer string) Value {
 // step goes one token down.
 func (v Value) step(token string) Value {
 	if v.kind == List {
-		if i, ok := listIndex(token); ok && i < len(v.node.items) {
-			return v.node.items[i]
+		if i, ok := listIndex(token); ok && v.node.has(i) {
+			return v.node.at(i)
 		}
 		return Value{}
 	}

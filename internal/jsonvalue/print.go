@@ -28,6 +28,14 @@ func (v *Value) print(dst []byte) []byte {
 			dst = v.node.items[i].print(dst)
 		}
 		return append(dst, ']')
+	case chunk:
+		for i, item := range v.node.items {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = item.AppendJSON(dst)
+		}
+		return dst
 	case Object:
 		dst = append(dst, '{')
 		first := true
@@ -66,6 +74,14 @@ func (v Value) AppendCanonical(dst []byte) []byte {
 			dst = item.AppendCanonical(dst)
 		}
 		return append(dst, ']')
+	case chunk:
+		for i, item := range v.node.items {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = item.AppendCanonical(dst)
+		}
+		return dst
 	case Object:
 		slots := make([]int, 0, len(v.node.items))
 		for i, item := range v.node.items {

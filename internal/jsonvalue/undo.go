@@ -10,6 +10,12 @@ type change struct {
 	old  Value
 }
 
+// resize is what a change has added to the size of a container.
+type resize struct {
+	of *node
+	by int
+}
+
 type changeKind uint8
 
 const (
@@ -28,7 +34,7 @@ func (p *patcher) rollBack() {
 			if c.in == nil {
 				p.d.root = c.old
 			} else {
-				c.in.items[c.slot] = c.old
+				c.in.setAt(c.slot, c.old)
 			}
 		case itemInserted:
 			c.in.cut(c.slot)
@@ -40,24 +46,20 @@ func (p *patcher) rollBack() {
 			c.in.revive(c.slot, c.old)
 		}
 	}
-	p.d.size = p.sizeBefore
+	for _, r := range p.resized {
+		r.of.size -= r.by
+	}
 }
 
 // settle ends a patch that succeeded: objects give up the slots of removed
 // members when these are most of them.
 func (p *patcher) settle() {
 	for _, c := range p.changes {
-		if c.kind == memberRemoved && c.in.owner == p.d.owner && c.in.dead > len(c.in.items)/2 {
+		if c.kind == memberRemoved && c.in.owner == p.d.owner && int(c.in.dead) > len(c.in.items)/2 {
 			c.in.squeeze()
 		}
 	}
 }
-
-// insert puts v before element i of a list.
-func (n *node) insert(i int, v Value) { n.items = slices.Insert(n.items, i, v) }
-
-// cut takes element i out of a list.
-func (n *node) cut(i int) { n.items = slices.Delete(n.items, i, i+1) }
 
 // drop takes a member out of an object. Its slot stays, so that it can come
 // back to it and no other member moves.

@@ -22,6 +22,8 @@ const (
 	String
 	List
 	Object
+
+	chunk Kind = 255 // a part of a long list, inside this package alone
 )
 
 // String is the kind in words, as messages use it.
@@ -57,7 +59,11 @@ type node struct {
 	items []Value
 	keys  []string       // of an object: the name of each item
 	index map[string]int // of an object with more than smallObject slots
-	dead  int            // slots of an object whose item is absent: removed members
+	size  int            // about its length as JSON text; of a chunk nothing
+	dead  int32          // slots of an object whose item is absent: removed members
+	// levels is how deep it is nested, itself included, or was once: at least
+	// as deep as it is.
+	levels int32
 }
 
 // owner is the identity of one document between two snapshots.
@@ -80,7 +86,17 @@ func NewInt(n int64) Value { return Value{kind: Number, text: strconv.FormatInt(
 
 // NewList returns a list of values, none of which may be absent.
 func NewList(values ...Value) Value {
-	return Value{kind: List, node: &node{items: slices.Clone(values)}}
+	return Value{kind: List, node: newList(slices.Clone(values))}
+}
+
+// newList makes a list of what is its own from now on.
+func newList(items []Value) *node {
+	n := &node{items: items, size: 2, levels: 1}
+	for _, item := range items {
+		n.size += item.size() + itemSize
+		n.holds(item)
+	}
+	return n
 }
 
 // Member is a named value of an object.
@@ -103,7 +119,7 @@ func NewObject(members ...Member) Value {
 }
 
 func newObject(size int) *node {
-	return &node{items: make([]Value, 0, size), keys: make([]string, 0, size)}
+	return &node{items: make([]Value, 0, size), keys: make([]string, 0, size), size: 2, levels: 1}
 }
 
 // Kind returns what v is.
@@ -162,16 +178,24 @@ func (v Value) Len() int {
 	if v.node == nil {
 		return 0
 	}
-	return len(v.node.items) - v.node.dead
+	if v.node.chunked() {
+		return v.node.count()
+	}
+	return len(v.node.items) - int(v.node.dead)
 }
 
-// At returns element i of a list, which must have one.
-func (v Value) At(i int) Value { return v.node.items[i] }
+// At returns element i of a list, which must have one. In a long list it is
+// searched for: [Value.Items] is the way to see all.
+func (v Value) At(i int) Value { return v.node.at(i) }
 
 // Items yields the elements of a list; nothing if v is none.
 func (v Value) Items() iter.Seq2[int, Value] {
 	return func(yield func(int, Value) bool) {
 		if v.kind != List {
+			return
+		}
+		if v.node.chunked() {
+			v.node.eachOfChunks(yield)
 			return
 		}
 		for i, item := range v.node.items {
@@ -229,10 +253,13 @@ func (n *node) slot(name string) int {
 // put sets a member, in its old place if there is one.
 func (n *node) put(name string, v Value) {
 	if i := n.slot(name); i >= 0 {
+		n.size += v.size() - n.items[i].size()
 		n.items[i] = v
-		return
+	} else {
+		n.size += v.size() + nameSize(name)
+		n.push(name, v)
 	}
-	n.push(name, v)
+	n.holds(v)
 }
 
 // push adds a member that is not there yet.
@@ -260,12 +287,20 @@ func (n *node) reindex() {
 	}
 }
 
-// copyFor returns a copy of n that o may write to.
+// copyFor returns a copy of n that o may write to. What is inside has two
+// places from now on, so it is nobody's.
 func (n *node) copyFor(o *owner) *node {
-	c := &node{owner: o}
+	c := &node{owner: o, size: n.size, levels: n.levels}
+	if n.keys == nil && len(n.items) > maxFlat && !n.chunked() {
+		c.items = chunksOf(n.items, nil)
+		return c
+	}
+	for _, item := range n.items {
+		item.disown(o)
+	}
 	if n.dead > 0 {
-		c.items = make([]Value, 0, len(n.items)-n.dead)
-		c.keys = make([]string, 0, len(n.items)-n.dead)
+		c.items = make([]Value, 0, len(n.items)-int(n.dead))
+		c.keys = make([]string, 0, len(n.items)-int(n.dead))
 		for i, item := range n.items {
 			if item.Present() {
 				c.items = append(c.items, item)
@@ -339,7 +374,7 @@ func Equal(a, b Value) bool {
 		y, _ := b.Float()
 		return x == y
 	case List:
-		return a.node == b.node || slices.EqualFunc(a.node.items, b.node.items, Equal)
+		return a.node == b.node || a.Len() == b.Len() && slices.EqualFunc(a.node.elements(), b.node.elements(), Equal)
 	case Object:
 		if a.node == b.node {
 			return true
