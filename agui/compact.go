@@ -274,9 +274,9 @@ func (c *Compactor) follow(e *Event, h *Header, in Assignment, sure bool) {
 	switch {
 	case isChunk(h.Type):
 		c.lanes[laneOf(h)] = true
-	case in.Ended && len(c.tracker.open) == 0, in.Started && len(c.tracker.open) == 1:
+	case in.Ended && c.tracker.OpenCount() == 0, in.Started && c.tracker.OpenCount() == 1:
 		clear(c.lanes)
-	case sure && len(c.lanes) > 0 && e.Legacy == "" && closesLane(e.Type) && len(c.tracker.open) == 1:
+	case sure && len(c.lanes) > 0 && e.Legacy == "" && closesLane(e.Type) && c.tracker.OpenCount() == 1:
 		if r := c.tracker.row(in.Run); r != nil && r.Running() {
 			delete(c.lanes, e.SubagentRunID)
 		}

@@ -1,7 +1,6 @@
 package agui
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 )
@@ -16,42 +15,53 @@ import (
 type Tracker struct {
 	runs   []Run
 	latest map[string]int // run id -> index of its latest attempt
+	older  map[RunKey]int // the indexes of earlier attempts
 	head   RunKey
-	open   []openRun // in order of their starts
-}
-
-type openRun struct {
-	index int
-	ids   openIDs
+	open   openRuns
+	owners owners // of what open runs have started; nil as long as one alone is open
+	// anchors are, for each run, the nearest ancestor that may be running: none
+	// between them is, and none will be again. -1: none is left.
+	anchors []int
 }
 
 // NewTracker returns a tracker of a thread with these runs, in order of their
 // starts, and this head (the zero key: before the first run). What running runs
 // have open must be told with [Tracker.Observe].
 func NewTracker(runs []Run, head RunKey) *Tracker {
-	t := &Tracker{runs: slices.Clone(runs), latest: make(map[string]int, len(runs)), head: head}
+	t := &Tracker{
+		runs: slices.Clone(runs), latest: make(map[string]int, len(runs)), older: make(map[RunKey]int), head: head,
+		anchors: make([]int, 0, len(runs)),
+	}
 	for i, r := range t.runs {
-		t.latest[r.Key.ID] = i
+		t.anchors = append(t.anchors, t.nearest(r.Parent))
+		t.index(r.Key, i)
 		if r.Running() {
-			t.open = append(t.open, openRun{index: i})
+			t.opens(i)
 		}
 	}
 	return t
 }
 
+// index makes the run at i known by its key.
+func (t *Tracker) index(k RunKey, i int) {
+	if old, ok := t.latest[k.ID]; ok {
+		t.older[t.runs[old].Key] = old
+	}
+	t.latest[k.ID] = i
+}
+
 // Clone returns a tracker that goes its own way from here: to see what a batch
 // would do.
 func (t *Tracker) Clone() *Tracker {
-	c := &Tracker{
-		runs:   slices.Clone(t.runs),
-		latest: maps.Clone(t.latest),
-		head:   t.head,
-		open:   slices.Clone(t.open),
+	return &Tracker{
+		runs:    slices.Clone(t.runs),
+		latest:  maps.Clone(t.latest),
+		older:   maps.Clone(t.older),
+		head:    t.head,
+		open:    t.open.clone(),
+		owners:  t.owners.clone(),
+		anchors: slices.Clone(t.anchors),
 	}
-	for i := range c.open {
-		c.open[i].ids = c.open[i].ids.clone()
-	}
-	return c
 }
 
 // A Claim is what is known of an event beyond its bytes. The zero Claim is an
@@ -104,7 +114,7 @@ func (t *Tracker) Assign(h *Header, seq uint64, c Claim) Assignment {
 		if h.Type.Terminal() {
 			a.Ended = true
 			r.EndSeq, r.Status = seq, EndStatus(h)
-			t.close(a.Run)
+			t.closes(t.at(a.Run))
 		} else {
 			t.Observe(h, a.Run, seq)
 		}
@@ -134,15 +144,42 @@ func (t *Tracker) start(h *Header, seq uint64, c Claim) Assignment {
 	r.Parent, a.UnknownParent = t.parent(h, c)
 	if !r.Parent.IsZero() {
 		r.ParentSeq = seq - 1
-		if !t.Names(h, c) && t.runningInLineage(r.Parent) {
+		if !t.Names(h, c) && t.nearest(r.Parent) >= 0 {
 			r.ParentSeq = 0 // runs that overlap in one stream
 		}
 	}
-	t.latest[id] = len(t.runs)
-	t.open = append(t.open, openRun{index: len(t.runs)})
+	t.anchors = append(t.anchors, t.nearest(r.Parent))
+	t.index(r.Key, len(t.runs))
+	t.opens(len(t.runs))
 	t.runs = append(t.runs, r)
 	t.head = r.Key
 	return a
+}
+
+// opens takes note of a run that begins; its row may still be missing.
+func (t *Tracker) opens(i int) {
+	if t.open.count() == 1 && t.owners == nil {
+		// From now on it has to be looked up which of them an event belongs to.
+		t.owners = make(owners)
+		only := t.open.newest()
+		only.ids.each(func(what entity) { t.owners.add(what, only.index) })
+	}
+	t.open.add(i)
+}
+
+// closes takes note of the end of a run.
+func (t *Tracker) closes(i int) {
+	o := t.open.find(i)
+	if o == nil {
+		return
+	}
+	if t.owners != nil {
+		o.ids.each(func(what entity) { t.owners.remove(what, i) })
+	}
+	t.open.remove(o)
+	if t.open.count() == 0 {
+		t.owners = nil
+	}
 }
 
 // names reports whether a parentRunId means this run, or no run.
@@ -177,20 +214,37 @@ func (t *Tracker) Names(h *Header, c Claim) bool {
 	return c.Parent != nil || (h.ParentRunID != nil && !unknown)
 }
 
-func (t *Tracker) runningInLineage(of RunKey) bool {
-	if len(t.open) == 0 {
-		return false
+// nearest gives the first run that is running on the way from run of, itself
+// included, to its root; -1 if there is none. What it passes it need not pass
+// again: a run that has ended never runs again.
+func (t *Tracker) nearest(of RunKey) int {
+	found := t.at(of)
+	for found >= 0 && !t.runs[found].Running() {
+		found = t.anchors[found]
 	}
-	for _, s := range Lineage(t.runs, of) {
-		if t.isOpen(s.Run) {
-			return true
-		}
+	for i := t.at(of); i >= 0 && i != found; {
+		i, t.anchors[i] = t.anchors[i], found
 	}
-	return false
+	return found
 }
 
-func (t *Tracker) isOpen(k RunKey) bool {
-	return slices.ContainsFunc(t.open, func(o openRun) bool { return t.runs[o.index].Key == k })
+// Running lists the running runs in the lineage of run of, oldest first.
+func (t *Tracker) Running(of RunKey) []RunKey {
+	var out []RunKey
+	for i := t.nearest(of); i >= 0; i = t.nearest(t.runs[i].Parent) {
+		out = append(out, t.runs[i].Key)
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// Peek says which run the next event would belong to, were it not a RUN_STARTED,
+// as [Tracker.Assign] does, but takes no note of it.
+func (t *Tracker) Peek(h *Header, c Claim) RunKey {
+	if !c.Run.IsZero() {
+		return c.Run
+	}
+	return t.runOf(h)
 }
 
 func (t *Tracker) runOf(h *Header) RunKey {
@@ -200,15 +254,13 @@ func (t *Tracker) runOf(h *Header) RunKey {
 		}
 	}
 	// With one running run there is nothing to look up.
-	if len(t.open) > 1 {
-		for i := len(t.open) - 1; i >= 0; i-- {
-			if t.open[i].ids.owns(h) {
-				return t.runs[t.open[i].index].Key
-			}
+	if t.open.count() > 1 {
+		if i := t.owners.of(h); i >= 0 {
+			return t.runs[i].Key
 		}
 	}
-	if n := len(t.open); n > 0 {
-		return t.runs[t.open[n-1].index].Key
+	if t.open.count() > 0 {
+		return t.runs[t.open.newest().index].Key
 	}
 	if n := len(t.runs); n > 0 {
 		return t.runs[n-1].Key
@@ -243,33 +295,33 @@ func (t *Tracker) count(k RunKey, seq uint64) *Run {
 }
 
 func (t *Tracker) row(k RunKey) *Run {
-	i, ok := t.latest[k.ID]
-	if !ok || i >= len(t.runs) {
-		return nil
-	}
-	if t.runs[i].Key == k {
+	if i := t.at(k); i >= 0 {
 		return &t.runs[i]
-	}
-	for i := range t.runs {
-		if t.runs[i].Key == k {
-			return &t.runs[i]
-		}
 	}
 	return nil
 }
 
-func (t *Tracker) close(k RunKey) {
-	t.open = slices.DeleteFunc(t.open, func(o openRun) bool { return t.runs[o.index].Key == k })
+// at gives the index of a run, -1 if it is none.
+func (t *Tracker) at(k RunKey) int {
+	if i, ok := t.latest[k.ID]; ok && t.runs[i].Key == k {
+		return i
+	}
+	if i, ok := t.older[k]; ok {
+		return i
+	}
+	return -1
 }
 
 // Observe takes note of what a record of a running run opens and closes. Assign
 // does so itself; Observe is for records from before the tracker was made.
 func (t *Tracker) Observe(h *Header, run RunKey, seq uint64) {
-	for i := range t.open {
-		if t.runs[t.open[i].index].Key == run {
-			t.open[i].ids.observe(h, seq)
-			return
-		}
+	o := t.open.find(t.at(run))
+	if o == nil {
+		return
+	}
+	o.ids.observe(h, seq)
+	if t.owners != nil {
+		t.owners.observe(h, o)
 	}
 }
 
@@ -300,12 +352,17 @@ func (t *Tracker) Len() int { return len(t.runs) }
 
 // OpenRuns lists the runs without a terminal event, in order of their starts.
 func (t *Tracker) OpenRuns() []Run {
-	out := make([]Run, len(t.open))
-	for i, o := range t.open {
-		out[i] = t.runs[o.index]
+	out := make([]Run, 0, t.open.count())
+	for _, o := range t.open.list {
+		if !o.closed {
+			out = append(out, t.runs[o.index])
+		}
 	}
 	return out
 }
+
+// OpenCount is the number of runs without a terminal event.
+func (t *Tracker) OpenCount() int { return t.open.count() }
 
 // Head is the run that the thread continues from: the latest started one,
 // unless set. The zero key is before the first run.
@@ -319,174 +376,10 @@ func (t *Tracker) SetHead(k RunKey) { t.head = k }
 // at last a RUN_ERROR with this code and message. It changes nothing.
 func (t *Tracker) Closing(run RunKey, code, message string) [][]byte {
 	var out [][]byte
-	for i := range t.open {
-		if t.runs[t.open[i].index].Key == run {
-			out = t.open[i].ids.closing(code, message)
-		}
+	if o := t.open.find(t.at(run)); o != nil {
+		out = o.ids.closing(code, message)
 	}
 	// AG-UI's RUN_ERROR has no runId. With one, the event says which run it ends
 	// wherever it is read again.
 	return append(out, event(TypeRunError, "message", message, "code", code, "runId", run.ID))
-}
-
-// openIDs is what one running run has started, and what of it is open: the
-// value is the seq of the opening event, 0 once closed.
-type openIDs struct {
-	texts, reasonings, spans, calls, subagents map[string]uint64
-	steps                                      map[step]uint64
-}
-
-func (o openIDs) clone() openIDs {
-	return openIDs{
-		texts:      maps.Clone(o.texts),
-		reasonings: maps.Clone(o.reasonings),
-		spans:      maps.Clone(o.spans),
-		calls:      maps.Clone(o.calls),
-		subagents:  maps.Clone(o.subagents),
-		steps:      maps.Clone(o.steps),
-	}
-}
-
-// step is the identity of a step (fold-rules R6): an absent subagent and one
-// with the empty id differ.
-type step struct {
-	tagged         bool
-	subagent, name string
-}
-
-func stepOf(h *Header) step {
-	return step{h.SubagentRunID != nil, string(h.SubagentRunID), string(h.StepName)}
-}
-
-func set[K comparable](m *map[K]uint64, k K, v uint64) {
-	if *m == nil {
-		*m = make(map[K]uint64)
-	}
-	(*m)[k] = v
-}
-
-// touch makes a known id out of k without opening it.
-func touch[K comparable](m *map[K]uint64, k K) {
-	if _, ok := (*m)[k]; !ok {
-		set(m, k, 0)
-	}
-}
-
-func (o *openIDs) observe(h *Header, seq uint64) {
-	message, call := string(h.MessageID), string(h.ToolCallID)
-	switch h.Type {
-	case TypeTextMessageStart:
-		set(&o.texts, message, seq)
-	case TypeTextMessageEnd:
-		set(&o.texts, message, 0)
-	case TypeTextMessageChunk, TypeActivitySnapshot, TypeToolCallResult:
-		if h.MessageID != nil {
-			touch(&o.texts, message)
-		}
-	case TypeToolCallStart:
-		set(&o.calls, call, seq)
-	case TypeToolCallEnd:
-		set(&o.calls, call, 0)
-	case TypeToolCallChunk:
-		if h.ToolCallID != nil {
-			touch(&o.calls, call)
-		}
-	case TypeReasoningStart:
-		set(&o.spans, message, seq)
-	case TypeReasoningEnd:
-		set(&o.spans, message, 0)
-	case TypeReasoningMessageStart:
-		set(&o.reasonings, message, seq)
-	case TypeReasoningMessageEnd:
-		set(&o.reasonings, message, 0)
-	case TypeReasoningMessageChunk:
-		if h.MessageID != nil {
-			touch(&o.reasonings, message)
-		}
-	case TypeStepStarted:
-		set(&o.steps, stepOf(h), seq)
-	case TypeStepFinished:
-		set(&o.steps, stepOf(h), 0)
-	case TypeSubagentStarted:
-		set(&o.subagents, string(h.SubagentRunID), seq)
-	case TypeSubagentFinished, TypeSubagentError:
-		set(&o.subagents, string(h.SubagentRunID), 0)
-	}
-}
-
-func (o *openIDs) owns(h *Header) bool {
-	has := func(m map[string]uint64, id []byte) bool {
-		if id == nil {
-			return false
-		}
-		_, ok := m[string(id)]
-		return ok
-	}
-	switch h.Type {
-	case TypeStepStarted:
-		return false // step names come again in every run
-	case TypeTextMessageStart, TypeReasoningMessageStart:
-		return false // see TypeToolCallStart
-	case TypeToolCallStart:
-		// What begins an id once more is rather a later run, which takes up what a
-		// dead one has left or numbers its calls as that did, than the run that
-		// has begun it already.
-		return !has(o.calls, h.ToolCallID) && has(o.texts, h.ParentMessageID)
-	case TypeStepFinished:
-		return o.steps[stepOf(h)] != 0
-	case TypeReasoningStart, TypeReasoningEnd:
-		return has(o.spans, h.MessageID)
-	case TypeReasoningMessageContent, TypeReasoningMessageEnd, TypeReasoningMessageChunk:
-		return has(o.reasonings, h.MessageID)
-	}
-	return has(o.calls, h.ToolCallID) || has(o.texts, h.MessageID) || has(o.texts, h.ParentMessageID)
-}
-
-func (o *openIDs) closing(code, message string) [][]byte {
-	var out [][]byte
-	for _, id := range opened(o.texts) {
-		out = append(out, event(TypeTextMessageEnd, "messageId", id))
-	}
-	for _, id := range opened(o.reasonings) {
-		out = append(out, event(TypeReasoningMessageEnd, "messageId", id))
-	}
-	for _, id := range opened(o.spans) {
-		out = append(out, event(TypeReasoningEnd, "messageId", id))
-	}
-	for _, id := range opened(o.calls) {
-		out = append(out, event(TypeToolCallEnd, "toolCallId", id))
-	}
-	for _, s := range opened(o.steps) {
-		if s.tagged {
-			out = append(out, event(TypeStepFinished, "stepName", s.name, "subagentRunId", s.subagent))
-		} else {
-			out = append(out, event(TypeStepFinished, "stepName", s.name))
-		}
-	}
-	for _, id := range opened(o.subagents) {
-		out = append(out, event(TypeSubagentError, "subagentRunId", id, "message", message, "code", code))
-	}
-	return out
-}
-
-// opened lists the open ones of m in order of opening.
-func opened[K comparable](m map[K]uint64) []K {
-	var out []K
-	for k, seq := range m {
-		if seq != 0 {
-			out = append(out, k)
-		}
-	}
-	slices.SortFunc(out, func(a, b K) int { return cmp.Compare(m[a], m[b]) })
-	return out
-}
-
-// event writes an event of string members: name, value, name, value …
-func event(t Type, members ...string) []byte {
-	out := append([]byte(`{"type":`), quote(string(t))...)
-	for i := 0; i+1 < len(members); i += 2 {
-		out = append(append(append(out, ','), quote(members[i])...), ':')
-		out = append(out, quote(members[i+1])...)
-	}
-	return append(out, '}')
 }
