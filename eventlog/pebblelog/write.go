@@ -117,10 +117,10 @@ func claimOf(c *call, ev *event, parent **agui.RunKey) agui.Claim {
 }
 
 // mayAppend refuses a raw batch that would write into a run that a writer holds,
-// begin a run behind it, or open too many runs. Where that cannot happen it
-// costs nothing; else it tries the batch on a copy.
+// begin a run behind it, or open too many runs. Where that can be seen from what
+// is there it costs nothing; else it tries the batch on a copy.
 func (l *Log) mayAppend(a *applied, c *call) error {
-	open, starts := len(a.tracker.OpenRuns()), 0
+	open, starts := a.tracker.OpenCount(), 0
 	for i := range c.events {
 		if c.events[i].head.Type == agui.TypeRunStarted {
 			starts++
@@ -130,11 +130,18 @@ func (l *Log) mayAppend(a *applied, c *call) error {
 	if a.held == 0 && (starts == 0 || open+starts <= limit) {
 		return nil
 	}
-	trial := a.tracker.Clone()
 	held := func(k agui.RunKey) bool {
 		i, ok := a.index[k]
 		return ok && a.info[i].held
 	}
+	if starts == 0 {
+		if run, sure := peek(a.tracker, c, held); sure && held(run) {
+			return a.active(run)
+		} else if sure {
+			return nil
+		}
+	}
+	trial := a.tracker.Clone()
 	parent := c.parent
 	for i := range c.events {
 		ev := &c.events[i]
@@ -150,11 +157,37 @@ func (l *Log) mayAppend(a *applied, c *call) error {
 		if r, _ := trial.Run(got.Run); !names && held(r.Parent) {
 			return a.active(r.Parent)
 		}
-		if n := len(trial.OpenRuns()); n > limit {
+		if n := trial.OpenCount(); n > limit {
 			return &eventlog.TooLargeError{What: "open runs", Size: n, Limit: limit}
 		}
 	}
 	return nil
+}
+
+// peek looks for the first event of a batch without starts that would go to a
+// held run; the zero key: there is none. It is sure if nothing that an earlier
+// event of the batch starts or ends can change that: what goes to runs that
+// nobody holds can only draw more to them, but for an end, after which others
+// follow what it has closed, and a call or a step that counts but once.
+func peek(t *agui.Tracker, c *call, held func(agui.RunKey) bool) (run agui.RunKey, sure bool) {
+	claim := agui.Claim{Run: c.run}
+	if !c.run.IsZero() {
+		return c.run, true
+	}
+	var ended, called, stepped bool
+	for i := range c.events {
+		h := &c.events[i].head
+		if ended || called && h.Type == agui.TypeToolCallStart || stepped && h.Type == agui.TypeStepFinished {
+			return run, false
+		}
+		if run = t.Peek(h, claim); held(run) {
+			return run, i == 0
+		}
+		ended = h.Type.Terminal()
+		called = called || h.Type == agui.TypeToolCallStart || h.Type == agui.TypeToolCallChunk
+		stepped = stepped || h.Type == agui.TypeStepFinished
+	}
+	return agui.RunKey{}, true
 }
 
 // begin starts a run under a lease.
@@ -183,7 +216,7 @@ func (l *Log) begin(g *group, t *thread, c *call) error {
 	if err := l.endedParent(a, c.parent); err != nil {
 		return err
 	}
-	if n := len(a.tracker.OpenRuns()) - len(abandoned) + 1; n > l.opts.Limits.OpenRuns {
+	if n := a.tracker.OpenCount() - len(abandoned) + 1; n > l.opts.Limits.OpenRuns {
 		return &eventlog.TooLargeError{What: "open runs", Size: n, Limit: l.opts.Limits.OpenRuns}
 	}
 	b := l.build(g, t)
@@ -204,19 +237,12 @@ func (l *Log) begin(g *group, t *thread, c *call) error {
 // takeOver lists the running runs of the head's lineage, to be closed; it
 // refuses if one of them is somebody's.
 func (l *Log) takeOver(a *applied) ([]agui.RunKey, error) {
-	if len(a.tracker.OpenRuns()) == 0 {
-		return nil, nil
-	}
-	var out []agui.RunKey
+	out := a.tracker.Running(a.tracker.Head())
 	now := l.clock()
-	for _, s := range agui.Lineage(a.tracker.Runs(), a.tracker.Head()) {
-		if !a.tracker.At(a.index[s.Run]).Running() {
-			continue
+	for _, k := range out {
+		if a.owned(k, now, l.opts.ImplicitLease) {
+			return nil, a.active(k)
 		}
-		if a.owned(s.Run, now, l.opts.ImplicitLease) {
-			return nil, a.active(s.Run)
-		}
-		out = append(out, s.Run)
 	}
 	return out, nil
 }
