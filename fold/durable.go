@@ -23,18 +23,20 @@ type durable struct {
 	stateJSON  []byte // the state as text; nil: it has changed
 
 	runs    []*run
-	running []*run
+	calm    []*run // the running runs that no other has overtaken, or that have said so; others may have ended
 	byKey   map[agui.RunKey]*run
 	recent  *run // that of the latest piece of text; nil: none yet
 
 	interrupts []*interrupt // all, as they were first asked
-	pending    []*interrupt
+	pending    []*interrupt          // and answered ones
+	answered   int                   // so many of pending
 	latest     map[string]*interrupt // by id
 	legacy     []LegacyInterrupt
 
 	subagents []*Subagent
 	steps     []*Step
 	usage     []agui.Usage
+	usageAt   map[usageKey]int // the places in usage
 
 	// These only grow, so views share them.
 	custom      []Custom

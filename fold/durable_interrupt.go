@@ -10,7 +10,7 @@ import (
 // interrupt is a question and what became of it (R18, R19).
 type interrupt struct {
 	Interrupt
-	by []*run // the runs that answer it and have not ended
+	by map[*run]bool // the runs that answer it and have not ended
 }
 
 // resume notes the answers a run starts with.
@@ -29,23 +29,34 @@ func (d *durable) resume(r *run, entries []agui.Resume) {
 			d.diagnose("answered_before", "interruptId", e.InterruptID)
 			continue
 		}
-		if !slices.Contains(in.by, r) {
-			in.by = append(in.by, r)
-			r.answers = append(r.answers, in)
+		if !in.by[r] {
+			in.answering(r)
 		}
 	}
+}
+
+// answering takes note that a run answers it.
+func (in *interrupt) answering(r *run) {
+	if in.by == nil {
+		in.by = make(map[*run]bool)
+	}
+	in.by[r] = true
+	r.answers = append(r.answers, in)
 }
 
 // retire takes away what a run that ends has answered, if it ends well.
 func (d *durable) retire(r *run, well bool) {
 	for _, in := range r.answers {
-		in.by = slices.DeleteFunc(in.by, func(other *run) bool { return other == r })
-		if well {
+		delete(in.by, r)
+		if well && !in.Answered {
 			in.Answered = true
+			d.answered++
 		}
 	}
-	if well && len(r.answers) > 0 {
+	// Those that are answered stay in the list until they are half of it.
+	if d.answered > len(d.pending)/2 {
 		d.pending = slices.DeleteFunc(d.pending, func(in *interrupt) bool { return in.Answered })
+		d.answered = 0
 	}
 	r.answers = nil
 }

@@ -1,7 +1,6 @@
 package fold
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -80,10 +79,8 @@ type stepKey struct {
 }
 
 func (d *durable) startRun(rec Record, e *agui.Event) {
-	for _, other := range d.running {
-		if other.overtaken == 0 {
-			other.overtaken = d.seq
-		}
+	for _, other := range d.calm {
+		other.overtaken = d.seq
 	}
 	r := &run{Run: Run{Key: rec.Run, FirstSeq: d.seq}, thread: kept(e.ThreadID)}
 	if n := len(d.runs); n > 0 {
@@ -91,7 +88,8 @@ func (d *durable) startRun(rec Record, e *agui.Event) {
 		last := d.runs[n-1]
 		last.started, last.orphanResults, last.pendingCalls = nil, nil, nil
 	}
-	d.runs, d.running = append(d.runs, r), append(d.running, r)
+	clear(d.calm)
+	d.runs, d.calm = append(d.runs, r), append(d.calm[:0], r)
 	d.byKey[r.Key] = r
 	d.legacy = nil
 	if rec.UnknownParent {
@@ -173,6 +171,7 @@ func (d *durable) overlapping(r *run) {
 	if r.overtaken != 0 {
 		d.diagnoseAt(r.overtaken, "overlapping_runs", "run", r.Key.String())
 		r.overtaken = 0
+		d.calm = append(d.calm, r)
 	}
 }
 
@@ -181,7 +180,6 @@ func (d *durable) endRun(r *run, rec Record, e *agui.Event) {
 	cut := e.Type == agui.TypeRunError
 	d.closeStreams(r, cut)
 	d.closeAll(r)
-	d.running = slices.DeleteFunc(d.running, func(other *run) bool { return other == r })
 	r.EndSeq = d.seq
 	var known bool
 	r.Status, known = ending(rec.Raw, e)
@@ -321,20 +319,18 @@ func (d *durable) finishSubagent(r *run, e *agui.Event) {
 	s.Result = e.Result
 }
 
+// usageKey is what totals are kept of.
+type usageKey struct{ provider, model agui.Opt[string] }
+
 // addUsage adds what a run spent to the totals of its models.
 func (d *durable) addUsage(entries []agui.Usage) {
 	for _, e := range entries {
-		var total *agui.Usage
-		for i := range d.usage {
-			if d.usage[i].Provider == e.Provider && d.usage[i].Model == e.Model {
-				total = &d.usage[i]
-			}
-		}
-		if total == nil {
-			e.Provider, e.Model = kept(e.Provider), kept(e.Model)
-			d.usage = append(d.usage, e)
+		at, known := d.usageAt[usageKey{e.Provider, e.Model}]
+		if !known {
+			d.startUsage(e)
 			continue
 		}
+		total := &d.usage[at]
 		add(&total.InputTokens, e.InputTokens)
 		add(&total.OutputTokens, e.OutputTokens)
 		add(&total.TotalTokens, e.TotalTokens)
@@ -342,6 +338,15 @@ func (d *durable) addUsage(entries []agui.Usage) {
 		add(&total.CachedInputTokens, e.CachedInputTokens)
 		add(&total.CacheWriteInputTokens, e.CacheWriteInputTokens)
 	}
+}
+
+func (d *durable) startUsage(e agui.Usage) {
+	e.Provider, e.Model = kept(e.Provider), kept(e.Model)
+	if d.usageAt == nil {
+		d.usageAt = make(map[usageKey]int)
+	}
+	d.usageAt[usageKey{e.Provider, e.Model}] = len(d.usage)
+	d.usage = append(d.usage, e)
 }
 
 func add(total *agui.Opt[int64], n agui.Opt[int64]) {

@@ -37,6 +37,9 @@ func (d *durable) view() *View {
 		v.State = slices.Clip(d.stateJSON)
 	}
 	for _, in := range d.pending {
+		if in.Answered {
+			continue
+		}
 		v.PendingInterrupts = append(v.PendingInterrupts, in.show())
 	}
 	for _, in := range d.interrupts {
@@ -64,8 +67,10 @@ func (d *durable) pendingCalls() []string {
 		return slices.Clip(r.pendingCalls)
 	}
 	var out []string
+	listed := make(map[string]bool)
 	for _, c := range r.started {
-		if !c.resulted && !r.orphanResults[c.id] && !slices.Contains(out, c.id) {
+		if !c.resulted && !r.orphanResults[c.id] && !listed[c.id] {
+			listed[c.id] = true
 			out = append(out, c.id)
 		}
 	}

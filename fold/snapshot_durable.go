@@ -18,7 +18,7 @@ const durableFields = 19
 type durableWriter struct {
 	*snapshotWriter
 	d       *durable
-	running []*run
+	running []*run // in order of their starts
 	runs    map[agui.RunKey]int
 	calls   map[*call]int
 	loose   []*call // no longer in the transcript, but still meant by something
@@ -28,6 +28,9 @@ func (d *durable) save(to *snapshotWriter) {
 	w := &durableWriter{snapshotWriter: to, d: d, runs: make(map[agui.RunKey]int, len(d.runs)), calls: make(map[*call]int)}
 	for i, r := range d.runs {
 		w.runs[r.Key] = i
+		if r.EndSeq == 0 {
+			w.running = append(w.running, r)
+		}
 	}
 	w.numberCalls()
 
@@ -42,8 +45,8 @@ func (d *durable) save(to *snapshotWriter) {
 	}
 	w.transcript(&d.transcript)
 	w.document(d.state)
-	w.list(len(d.running))
-	for _, r := range d.running {
+	w.list(len(w.running))
+	for _, r := range w.running {
 		w.open(r)
 	}
 	w.last()
@@ -67,7 +70,7 @@ func (w *durableWriter) numberCalls() {
 			w.loose = append(w.loose, c)
 		}
 	}
-	for _, r := range w.d.running {
+	for _, r := range w.running {
 		for _, s := range r.inOrder() {
 			if s.call != nil {
 				also(s.call)
@@ -84,9 +87,10 @@ func (w *durableWriter) numberCalls() {
 // durableReader has what numbers name.
 type durableReader struct {
 	*snapshotReader
-	d     *durable
-	calls []*call
-	live  int // of calls: so many are in the transcript
+	d       *durable
+	running []*run // in order of their starts
+	calls   []*call
+	live    int // of calls: so many are in the transcript
 }
 
 func restoreDurable(from *snapshotReader, opts Options) *durable {
@@ -106,9 +110,12 @@ func restoreDurable(from *snapshotReader, opts Options) *durable {
 	if state := r.document(); state != nil {
 		d.state = state
 	}
-	r.check(r.list(1) == len(d.running), "another number of running runs")
-	for _, running := range d.running {
+	r.check(r.list(1) == len(r.running), "another number of running runs")
+	for _, running := range r.running {
 		r.open(running)
+		if running.overtaken == 0 {
+			d.calm = append(d.calm, running)
+		}
 	}
 	r.last()
 	for range r.list(askedFields + 1) {
@@ -123,7 +130,7 @@ func (r *durableReader) addRun(added *run) {
 	r.check(d.byKey[added.Key] == nil, "two runs of one key")
 	d.runs, d.byKey[added.Key] = append(d.runs, added), added
 	if added.EndSeq == 0 {
-		d.running = append(d.running, added)
+		r.running = append(r.running, added)
 	}
 }
 
@@ -255,9 +262,14 @@ func (w *durableWriter) asked(in *interrupt) {
 	w.uint(in.Seq)
 	w.bool(in.Answered)
 	writeList(w.snapshotWriter, in.Answers, w.answer)
-	w.list(len(in.by))
-	for _, r := range in.by {
-		w.number(w.runs[r.Key])
+	by := make([]int, 0, len(in.by))
+	for r := range in.by {
+		by = append(by, w.runs[r.Key])
+	}
+	slices.Sort(by)
+	w.list(len(by))
+	for _, n := range by {
+		w.number(n)
 	}
 }
 
@@ -269,7 +281,7 @@ func (r *durableReader) asked() {
 	in.Answers = readList(r.snapshotReader, answerFields, r.answer)
 	for range r.list(1) {
 		if by := r.runningRun(); by != nil {
-			in.by, by.answers = append(in.by, by), append(by.answers, in)
+			in.answering(by)
 		}
 	}
 	d := r.d

@@ -34,7 +34,9 @@ func (r *durableReader) lists() {
 	for range r.list(stepFields + 1) {
 		r.step()
 	}
-	d.usage = readList(r.snapshotReader, usageFields, r.usage)
+	for _, total := range readList(r.snapshotReader, usageFields, r.usage) {
+		d.startUsage(total)
+	}
 	d.custom = readList(r.snapshotReader, customFields, r.custom)
 	d.opaque = readList(r.snapshotReader, opaqueFields, r.opaque)
 	d.diagnostics = readList(r.snapshotReader, diagnosticFields, r.diagnostic)
