@@ -114,7 +114,7 @@ func TestDifferential(t *testing.T) {
 func TestKnownStreams(t *testing.T) {
 	needClient(t)
 	c, client := newComparison(t), startOfficial(t)
-	streams := []stream{shiftedMove}
+	streams := []stream{shiftedMove, shiftedIntoList}
 	for _, text := range spellings {
 		streams = append(streams, stream{runStarted, `{"type":"STATE_SNAPSHOT","snapshot":` + text + `}`})
 	}
@@ -139,6 +139,13 @@ var shiftedMove = stream{
 	`{"type":"STATE_DELTA","delta":[{"op":"move","from":"/l/0","path":"/l/0/0"}]}`,
 }
 
+// shiftedIntoList does the same to an object with a list behind it.
+var shiftedIntoList = stream{
+	runStarted,
+	`{"type":"STATE_SNAPSHOT","snapshot":{"l":[{},[5]]}}`,
+	`{"type":"STATE_DELTA","delta":[{"op":"move","from":"/l/0","path":"/l/0/y"}]}`,
+}
+
 // TestOnlyQuirksAreExcused: a difference before a quirk is found, and so is one behind it.
 func TestOnlyQuirksAreExcused(t *testing.T) {
 	needClient(t)
@@ -154,7 +161,7 @@ func TestOnlyQuirksAreExcused(t *testing.T) {
 			own[wrong] += "x"
 		}
 		at, quirks, err := unexplained(client, s, own, differ(answers[0], own))
-		if err != nil || at != want || slices.Contains(quirks, intoScalar) != (wrong < 0 || wrong > 2) {
+		if err != nil || at != want || slices.Contains(quirks, shiftedAway) != (wrong < 0 || wrong > 2) {
 			t.Errorf("wrong after event %d: found after %d with the quirks %q, %v", wrong, at, quirks, err)
 		}
 	}

@@ -23,10 +23,10 @@ const (
 	oddIndex       quirk = "odd list index"                   // B-6
 	inheritedName  quirk = "inherited name"                   // B-3, B-7
 	infinite       quirk = "number beyond doubles in a test"  // B-9
-	intoScalar     quirk = "move whose place became a scalar" // B-8
+	shiftedAway    quirk = "move whose place went with it"    // B-6, B-8
 )
 
-var quirks = []quirk{scalarDocument, rootIntoItself, nothingToRoot, oddIndex, inheritedName, infinite, intoScalar}
+var quirks = []quirk{scalarDocument, rootIntoItself, nothingToRoot, oddIndex, inheritedName, infinite, shiftedAway}
 
 // inherited are the names that every object of JavaScript has, and those that its lists have beside.
 var (
@@ -137,10 +137,14 @@ func quirkOfMove(left value, path string) quirk {
 	if q := quirkOfPointer(left, path, true); q != "" || path == "" {
 		return q
 	}
-	parent := path[:strings.LastIndexByte(path, '/')]
+	parent, last := path[:strings.LastIndexByte(path, '/')], path[strings.LastIndexByte(path, '/')+1:]
 	switch left.Resolve(parent).Kind() {
 	case jsonvalue.Bool, jsonvalue.Number, jsonvalue.String:
-		return intoScalar
+		return shiftedAway
+	case jsonvalue.List:
+		if last != "-" && strings.Trim(last, "0123456789") != "" {
+			return shiftedAway // a member of a list, which JSON does not show
+		}
 	}
 	// What was taken away may have hidden an inherited member of its name; the client then puts the value in there.
 	for ; parent != ""; parent = parent[:strings.LastIndexByte(parent, '/')] {
@@ -251,7 +255,9 @@ func TestQuirks(t *testing.T) {
 		{`{"l":[1,2]}`, `[{"op":"copy","from":"/l/length","path":"/n"}]`, inheritedName},
 		{`{"l":[1,2]}`, `[{"op":"add","path":"/l/x","value":1}]`, ""},
 		{`{"valueOf":{"a":1}}`, `[{"op":"move","from":"/valueOf","path":"/valueOf/b"}]`, inheritedName},
-		{`{"l":[[1],5]}`, `[{"op":"move","from":"/l/0","path":"/l/0/0"}]`, intoScalar},
+		{`{"l":[[1],5]}`, `[{"op":"move","from":"/l/0","path":"/l/0/0"}]`, shiftedAway},
+		{`{"l":[{},[5]]}`, `[{"op":"move","from":"/l/0","path":"/l/0/y"}]`, shiftedAway},
+		{`{"l":[{},{}]}`, `[{"op":"move","from":"/l/0","path":"/l/0/y"}]`, ""},
 		{`0`, `[{"op":"add","path":"/a","value":1}]`, scalarDocument},
 		{`0`, `[{"op":"replace","path":"","value":1}]`, ""},
 		{`null`, `[{"op":"add","path":"/a","value":1}]`, ""},
