@@ -22,12 +22,12 @@ type durable struct {
 	state      *jsonvalue.Document
 	stateJSON  []byte // the state as text; nil: it has changed
 
-	runs    []*run
-	calm    []*run // the running runs that no other has overtaken, or that have said so; others may have ended
-	byKey   map[agui.RunKey]*run
-	recent  *run // that of the latest piece of text; nil: none yet
+	runs   []*run
+	calm   []*run // the running runs that no other has overtaken, or that have said so; others may have ended
+	byKey  map[agui.RunKey]*run
+	recent *run // that of the latest piece of text; nil: none yet
 
-	interrupts []*interrupt // all, as they were first asked
+	interrupts []*interrupt          // all, as they were first asked
 	pending    []*interrupt          // and answered ones
 	answered   int                   // so many of pending
 	latest     map[string]*interrupt // by id

@@ -19,6 +19,35 @@ type stream struct {
 	role, name, parent agui.Opt[string]
 	call               *call  // of a stream of arguments
 	opening            uint64 // when it was opened
+	closed             bool
+}
+
+// lanes are the streams of one kind that a run has open.
+type lanes struct {
+	count int
+	order []*stream // as they were opened; closed ones may still be there, but not at the end
+}
+
+func (l *lanes) trim() {
+	for n := len(l.order); n > 0 && l.order[n-1].closed; n-- {
+		l.order = l.order[:n-1]
+	}
+}
+
+// add makes s one of the streams of a run.
+func (r *run) add(s *stream) {
+	if r.streams == nil {
+		r.streams, r.named = make(map[agui.Opt[string]]*stream), make(map[streamKey]*stream)
+		r.lanes = make(map[agui.Type]*lanes)
+	}
+	r.streams[s.tag], r.named[streamKey{s.kind, s.id}] = s, s
+	l := r.lanes[s.kind]
+	if l == nil {
+		l = new(lanes)
+		r.lanes[s.kind] = l
+	}
+	l.count++
+	l.order = append(l.order, s)
 }
 
 // streamKey is a stream as a chunk names it.
@@ -113,15 +142,12 @@ func (d *durable) streamFor(r *run, e *agui.Event) (same, own *stream) {
 	}
 	// Of several that it may mean it gets the latest: dropping it would lose its
 	// words for certain.
-	ofKind := 0
-	for _, s := range r.streams {
-		if s.kind == e.Type {
-			if ofKind++; same == nil || s.opening > same.opening {
-				same = s
-			}
-		}
+	l := r.lanes[e.Type]
+	if l == nil || l.count == 0 {
+		return nil, own
 	}
-	if ofKind > 1 {
+	same = l.order[len(l.order)-1]
+	if l.count > 1 {
 		d.diagnose("ambiguous_chunk", "id", same.id)
 	}
 	return same, own
@@ -144,10 +170,7 @@ func (d *durable) openStream(r *run, own *stream, e *agui.Event) *stream {
 		s.role, s.name = agui.Some(e.Role.Or(string(agui.RoleAssistant))), kept(e.Name)
 		d.startText(r, streamKind(e.Type), e)
 	}
-	if r.streams == nil {
-		r.streams, r.named = make(map[agui.Opt[string]]*stream), make(map[streamKey]*stream)
-	}
-	r.streams[s.tag], r.named[streamKey{s.kind, s.id}] = s, s
+	r.add(s)
 	return s
 }
 
@@ -217,6 +240,10 @@ func (d *durable) closeForEvent(r *run, e *agui.Event) {
 func (d *durable) closeStream(r *run, s *stream) {
 	delete(r.streams, s.tag)
 	delete(r.named, streamKey{s.kind, s.id})
+	s.closed = true
+	l := r.lanes[s.kind]
+	l.count--
+	l.trim()
 	if s.call != nil {
 		if s.call.open == r {
 			s.call.settle()

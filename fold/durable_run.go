@@ -16,6 +16,7 @@ type run struct {
 	paused  []*call                      // calls that chunks may take up again; some may have been
 	streams map[agui.Opt[string]]*stream // of chunks, by their owners
 	named   map[streamKey]*stream        // the same
+	lanes   map[agui.Type]*lanes         // the same
 
 	steps     map[stepKey]*Step // the open ones
 	subagents map[string]*Subagent
@@ -246,7 +247,7 @@ func (d *durable) closeAll(r *run) {
 		}
 	}
 	r.paused, r.opened, r.thinkingID = nil, nil, agui.Opt[string]{}
-	r.streams, r.named = nil, nil
+	r.streams, r.named, r.lanes = nil, nil, nil
 	for _, s := range r.steps {
 		s.Status, s.EndSeq = ActivityCut, d.seq
 	}

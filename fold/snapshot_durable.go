@@ -191,10 +191,7 @@ func (r *durableReader) stream(of *run) {
 	r.check((s.call != nil) == (s.kind == agui.TypeToolCallChunk), "a stream of another kind")
 	key := streamKey{s.kind, s.id}
 	r.check(of.streams[s.tag] == nil && of.named[key] == nil, "two streams of one name")
-	if of.streams == nil {
-		of.streams, of.named = make(map[agui.Opt[string]]*stream), make(map[streamKey]*stream)
-	}
-	of.streams[s.tag], of.named[key] = s, s
+	of.add(s)
 }
 
 // last is what is asked of the last run alone (R17): nil before the first.
