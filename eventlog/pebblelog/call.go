@@ -48,10 +48,9 @@ type call struct {
 	code, message string  // callEnd
 
 	// The answer, to be read once done is closed.
-	done  chan struct{}
-	res   eventlog.Appended
-	epoch uint64 // callBegin
-	err   error
+	done chan struct{}
+	res  eventlog.Appended
+	err  error
 }
 
 // The states of a call. It can be withdrawn only while it is queued.
