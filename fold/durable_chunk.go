@@ -87,24 +87,50 @@ func (d *durable) chunk(r *run, e *agui.Event) {
 	}
 }
 
+// namelessReach is how many of the things that are open a chunk that names nothing
+// is compared with, the newest first.
+const namelessReach = 1000
+
 // nameless is a chunk that names nothing and can go on with no stream. If the
 // run has something of its kind open in another way, its words go there.
 func (d *durable) nameless(r *run, e *agui.Event) {
+	o, ok := d.openFor(r, e)
+	switch {
+	case !ok:
+		d.diagnose("chunk_without_stream", "type", string(e.Type))
+	case o.call != nil:
+		d.diagnose("chunk_without_stream", "type", string(e.Type), "toolCallId", o.call.id)
+		d.addTo(o.call, e)
+	default:
+		d.diagnose("chunk_without_stream", "type", string(e.Type), "messageId", o.message.id)
+		d.append(o.message, e)
+	}
+}
+
+// openFor finds what was opened last of that which a chunk that names nothing
+// may mean: of its kind and its owner.
+func (d *durable) openFor(r *run, e *agui.Event) (found opening, ok bool) {
+	call := e.Type == agui.TypeToolCallChunk
+	seen, closed := 0, 0
 	for _, o := range slices.Backward(r.opened) {
-		switch {
-		case !o.isOpen(r):
-		case e.Type == agui.TypeToolCallChunk && o.call != nil && o.call.owner.tag == e.SubagentRunID:
-			d.diagnose("chunk_without_stream", "type", string(e.Type), "toolCallId", o.call.id)
-			d.addTo(o.call, e)
-			return
-		case e.Type != agui.TypeToolCallChunk && o.message != nil &&
-			o.message.kind == streamKind(e.Type) && o.message.tag == e.SubagentRunID:
-			d.diagnose("chunk_without_stream", "type", string(e.Type), "messageId", o.message.id)
-			d.append(o.message, e)
-			return
+		if !o.isOpen(r) {
+			closed++
+			continue
+		}
+		if call {
+			ok = o.call != nil && o.call.owner.tag == e.SubagentRunID
+		} else {
+			ok = o.message != nil && o.message.kind == streamKind(e.Type) && o.message.tag == e.SubagentRunID
+		}
+		if seen++; ok || seen == namelessReach {
+			found = o
+			break
 		}
 	}
-	d.diagnose("chunk_without_stream", "type", string(e.Type))
+	if closed > namelessReach {
+		r.forgetClosed() // not to pass by them every time
+	}
+	return found, ok
 }
 
 func chunkID(e *agui.Event) agui.Opt[string] {

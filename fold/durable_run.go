@@ -1,6 +1,7 @@
 package fold
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -44,6 +45,19 @@ func (o opening) isOpen(r *run) bool {
 		return o.message.open == r && o.message.opening == o.seq
 	}
 	return o.call.open == r && o.call.opening == o.seq && !o.call.paused
+}
+
+// isOver reports whether it has been closed for good; a paused call may go on.
+func (o opening) isOver(r *run) bool {
+	if o.message != nil {
+		return !o.isOpen(r)
+	}
+	return o.call.open != r || o.call.opening != o.seq
+}
+
+// forgetClosed drops what has been closed from the whole of opened.
+func (r *run) forgetClosed() {
+	r.opened = slices.DeleteFunc(r.opened, func(o opening) bool { return o.isOver(r) })
 }
 
 // openMessage is the message that was opened last of those that are open: by
