@@ -112,15 +112,20 @@ func (s *snapshot) matchCalls() {
 	lists := make([][]*call, len(s.messages))
 	for i, m := range s.messages {
 		lists[i] = make([]*call, len(s.from[i].ToolCalls))
+		own := newCallQueues(m.calls)
 		for j := range lists[i] {
-			lists[i][j] = s.take(m.calls, s.from[i].ToolCalls[j].ID)
+			lists[i][j] = own.take(s, s.from[i].ToolCalls[j].ID)
 		}
 	}
+	others := make(callQueues)
 	for i := range lists {
 		for j, c := range lists[i] {
 			from := &s.from[i].ToolCalls[j]
 			if set := s.d.transcript.calls[from.ID]; c == nil && set != nil {
-				c = s.take(set.all, from.ID)
+				if _, begun := others[from.ID]; !begun {
+					others[from.ID] = set.all
+				}
+				c = others.take(s, from.ID)
 			}
 			if c == nil {
 				c = &call{id: from.ID}
@@ -140,10 +145,29 @@ func (s *snapshot) matchCalls() {
 	}
 }
 
-// take picks the first call of this id that is not taken yet.
-func (s *snapshot) take(from []*call, id string) *call {
-	for _, c := range from {
-		if c.id == id && !s.calls[c] {
+// callQueues are the calls of each id that may not be taken yet, in order.
+type callQueues map[string][]*call
+
+func newCallQueues(calls []*call) callQueues {
+	if len(calls) == 0 {
+		return nil
+	}
+	q := make(callQueues, len(calls))
+	for _, c := range calls {
+		q[c.id] = append(q[c.id], c)
+	}
+	return q
+}
+
+// take picks the first call of an id that is not taken yet. No call is looked at
+// twice.
+func (q callQueues) take(s *snapshot, id string) *call {
+	list := q[id]
+	for len(list) > 0 {
+		c := list[0]
+		list = list[1:]
+		q[id] = list
+		if !s.calls[c] {
 			s.calls[c] = true
 			return c
 		}
