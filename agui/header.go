@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"unicode/utf8"
+
+	"github.com/agstore/agstore/internal/jsonvalue"
 )
 
 // ErrInvalidEvent says that bytes are not an event: not JSON, not an object,
@@ -251,12 +253,7 @@ func (s *scanner) object(depth int, member func(key, value []byte) error) error 
 			return err
 		}
 		if member != nil {
-			if bytes.IndexByte(key, '\\') >= 0 {
-				key = unescape(key[1 : len(key)-1])
-			} else {
-				key = key[1 : len(key)-1]
-			}
-			if err := member(key, s.raw[from:s.at]); err != nil {
+			if err := member(unquote(key), s.raw[from:s.at]); err != nil {
 				return err
 			}
 		}
@@ -417,72 +414,15 @@ func (s *scanner) number() error {
 	return nil
 }
 
-// unquote is the text of a checked JSON string. Without escapes it aliases
-// quoted.
+// unquote is the text of a checked JSON string, in WTF-8. Without escapes it
+// aliases quoted.
 func unquote(quoted []byte) []byte {
-	body := quoted[1 : len(quoted)-1]
-	if bytes.IndexByte(body, '\\') < 0 {
-		return body
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return quoted[1 : len(quoted)-1]
 	}
-	return unescape(body)
+	text, _ := jsonvalue.AppendText(make([]byte, 0, len(quoted)), quoted) // it was checked
+	return text
 }
-
-// unescape decodes the escapes of a checked string's body to WTF-8.
-func unescape(body []byte) []byte {
-	out := make([]byte, 0, len(body))
-	for i := 0; i < len(body); {
-		c := body[i]
-		if c != '\\' {
-			out = append(out, c)
-			i++
-			continue
-		}
-		if body[i+1] != 'u' {
-			out = append(out, plainEscape(body[i+1]))
-			i += 2
-			continue
-		}
-		unit, _ := hex4(body[i+2 : i+6])
-		i += 6
-		if isHigh(unit) && i+6 <= len(body) && body[i] == '\\' && body[i+1] == 'u' {
-			if low, _ := hex4(body[i+2 : i+6]); isLow(low) {
-				out = utf8.AppendRune(out, (rune(unit)-0xD800)<<10+(rune(low)-0xDC00)+0x10000)
-				i += 6
-				continue
-			}
-		}
-		out = appendUnit(out, unit)
-	}
-	return out
-}
-
-func plainEscape(c byte) byte {
-	switch c {
-	case 'b':
-		return '\b'
-	case 'f':
-		return '\f'
-	case 'n':
-		return '\n'
-	case 'r':
-		return '\r'
-	case 't':
-		return '\t'
-	}
-	return c
-}
-
-// appendUnit appends one UTF-16 code unit; a surrogate in three bytes, which
-// utf8.AppendRune would refuse to write.
-func appendUnit(out []byte, unit uint16) []byte {
-	if isHigh(unit) || isLow(unit) {
-		return append(out, 0xE0|byte(unit>>12), 0x80|byte(unit>>6)&0x3F, 0x80|byte(unit)&0x3F)
-	}
-	return utf8.AppendRune(out, rune(unit))
-}
-
-func isHigh(u uint16) bool { return u&0xFC00 == 0xD800 }
-func isLow(u uint16) bool  { return u&0xFC00 == 0xDC00 }
 
 func hex4(b []byte) (uint16, bool) {
 	var u uint16

@@ -1,4 +1,4 @@
-// Command bench measures agstore: against goals, against the bare limits of the
+// Package main is bench, the command that measures agstore: against goals, against the bare limits of the
 // machine, and against peers, all in the same run.
 //
 //	go run ./bench                    # every row but the long ones, in a few minutes
