@@ -51,6 +51,7 @@ func (b *builder) exist() {
 		return
 	}
 	a.exists, a.ord, a.created, a.position, a.updated = true, b.log.nextOrd, b.time, b.position, b.time
+	a.lifecycle = lifecycle{firstSeq: 1}
 	b.log.nextOrd++
 	b.set(nameKey(b.thread.key), b.log.enc.name(a.ord))
 	b.row = true
@@ -122,7 +123,7 @@ func (b *builder) hold(i int, owner string, digest [16]byte) uint64 {
 	in := &a.info[i]
 	in.held, in.epoch, in.owner, in.digest = true, a.epoch, owner, digest
 	a.held++
-	b.set(leaseKey(a.ord, uint32(i+1)), b.log.enc.empty())
+	b.set(leaseKey(a.ord, uint32(i+1)), b.log.enc.lease(leaseRow{}))
 	b.touch(i, true)
 	b.row = true
 	return a.epoch
@@ -180,7 +181,7 @@ func (b *builder) finish() {
 	if b.row {
 		b.set(threadRowKey(a.ord), l.enc.thread(threadRow{
 			key: b.thread.key, created: a.created, position: a.position,
-			runs: len(a.info), head: a.runOrdinal(a.tracker.Head()), epoch: a.epoch,
+			runs: len(a.info), head: a.runOrdinal(a.tracker.Head()), epoch: a.epoch, lifecycle: a.lifecycle,
 		}))
 	}
 	row := commitRow{ord: a.ord, first: b.first, count: b.count, time: b.time}

@@ -15,11 +15,25 @@ import (
 	"github.com/agstore/agstore/eventlog"
 )
 
-// FormatVersion is the version of the whole store, kept in its first value.
-const FormatVersion = 1
+// The versions of the whole store, one for each change of the format. A store is
+// brought to the newest when it is opened, and never back. Values written before
+// are read as they are.
+const (
+	FormatFirst     = 1 // records, runs, leases, commits, idempotency keys
+	FormatLifecycle = 2 // generations, erasure, the chain of commits, leases that expire, companion entries
 
-// valueVersion is the first byte of every stored value.
-const valueVersion = 1
+	// FormatVersion is the version that this build writes.
+	FormatVersion = FormatLifecycle
+)
+
+// The first byte of a stored value is the version of its kind: valueVersion, or
+// the newest of those that have changed.
+const (
+	valueVersion  = 1
+	threadVersion = 2
+	commitVersion = 2
+	leaseVersion  = 2
+)
 
 // typeNumbers gives the types of AG-UI 1.0 their numbers in a record header,
 // which is the place in this list. It is part of the format: numbers are never
@@ -65,6 +79,32 @@ func typeNumber(t agui.Type) int { return max(0, slices.Index(typeNumbers[:], t)
 const (
 	flagEcho          = 1 << 0
 	flagUnknownParent = 1 << 1
+	flagRedacted      = 1 << 2 // the header has the digest of the event that was there
+)
+
+// state is where a thread is in its life.
+type state uint8
+
+const (
+	stateLive     state = iota
+	stateClearing       // what its generation had before is being removed
+	stateErasing        // all that it has is being removed
+	stateErased         // what is left is its tombstone
+)
+
+// stream is what the entries of a commit are.
+type stream uint8
+
+const (
+	streamEvents    stream = iota // records
+	streamCompanion               // entries of the companion stream
+	streamControl                 // none: the commit is of the log's own doing
+)
+
+// Lengths of what the chain of commits needs.
+const (
+	chainKeyBytes = 32
+	chainBytes    = 16
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -86,6 +126,16 @@ type (
 		runs     int
 		head     uint32 // run ordinal, 0: none
 		epoch    uint64 // of the latest lease
+		lifecycle
+	}
+	// lifecycle is what a thread's row has since FormatLifecycle.
+	lifecycle struct {
+		generation uint64
+		firstSeq   uint64 // of the generation: what was below it is gone
+		firstRun   uint32 // run ordinal of the generation's first run, less 1
+		state      state
+		chainKey   []byte // 32 bytes; nil: no commit of it has a chain value
+		chainStart uint64 // position of the first commit that has one
 	}
 	recordHeader struct {
 		position uint64
@@ -94,6 +144,7 @@ type (
 		typ      agui.Type
 		origin   eventlog.Origin
 		flags    uint8
+		redacted [16]byte // with flagRedacted: the digest of the event that was there
 	}
 	runRow struct {
 		run            agui.Run
@@ -106,10 +157,16 @@ type (
 		digest         [16]byte
 	}
 	commitRow struct {
-		ord   uint64
-		first uint64
-		count int
-		time  int64
+		ord    uint64
+		first  uint64
+		count  int
+		time   int64
+		stream stream
+		chain  []byte // 16 bytes; nil: its thread had no chain yet
+	}
+	leaseRow struct {
+		ttl     int64 // microseconds; 0: the lease is this process's, and dies with it
+		expires int64
 	}
 	keyRow struct {
 		first, last uint64
@@ -133,9 +190,11 @@ func newEncoder() *encoder {
 
 // Writing into memory cannot fail, so the encoder's errors are always nil.
 
-func (e *encoder) begin(fields int) {
+func (e *encoder) begin(fields int) { e.beginVersion(valueVersion, fields) }
+
+func (e *encoder) beginVersion(version byte, fields int) {
 	e.buf.Reset()
-	e.buf.WriteByte(valueVersion)
+	e.buf.WriteByte(version)
 	_ = e.enc.EncodeArrayLen(fields)
 }
 
@@ -165,7 +224,7 @@ func (e *encoder) name(ord uint64) []byte {
 }
 
 func (e *encoder) thread(r threadRow) []byte {
-	e.begin(7)
+	e.beginVersion(threadVersion, 13)
 	e.text(r.key.Scope)
 	e.text(r.key.Thread)
 	e.time(r.created)
@@ -173,6 +232,12 @@ func (e *encoder) thread(r threadRow) []byte {
 	e.ordinal(r.runs)
 	e.run(r.head)
 	e.uint(r.epoch)
+	e.uint(r.generation)
+	e.uint(r.firstSeq)
+	e.run(r.firstRun)
+	e.small(uint8(r.state))
+	e.digest(r.chainKey)
+	e.uint(r.chainStart)
 	return e.finish()
 }
 
@@ -180,7 +245,12 @@ func (e *encoder) thread(r threadRow) []byte {
 func (e *encoder) record(h *recordHeader, event []byte) []byte {
 	e.buf.Reset()
 	e.buf.Write([]byte{valueVersion, 0, 0, 0, 0})
-	_ = e.enc.EncodeArrayLen(6)
+	redacted := h.flags&flagRedacted != 0
+	if redacted {
+		_ = e.enc.EncodeArrayLen(7)
+	} else {
+		_ = e.enc.EncodeArrayLen(6)
+	}
 	e.uint(h.position)
 	e.time(h.time)
 	e.run(h.run)
@@ -191,6 +261,9 @@ func (e *encoder) record(h *recordHeader, event []byte) []byte {
 	}
 	e.small(uint8(h.origin))
 	e.small(h.flags)
+	if redacted {
+		e.digest(h.redacted[:])
+	}
 	e.buf.Write(event)
 	out := e.finish()
 	binary.BigEndian.PutUint32(out[1:], crc32.Checksum(out[5:], castagnoli))
@@ -219,11 +292,20 @@ func (e *encoder) runRow(r *runRow) []byte {
 }
 
 func (e *encoder) commit(r commitRow) []byte {
-	e.begin(4)
+	e.beginVersion(commitVersion, 6)
 	e.uint(r.ord)
 	e.uint(r.first)
 	e.ordinal(r.count)
 	e.time(r.time)
+	e.small(uint8(r.stream))
+	e.digest(r.chain)
+	return e.finish()
+}
+
+func (e *encoder) lease(r leaseRow) []byte {
+	e.beginVersion(leaseVersion, 2)
+	e.time(r.ttl)
+	e.time(r.expires)
 	return e.finish()
 }
 
@@ -256,26 +338,34 @@ func newDecoder() *decoder {
 	return d
 }
 
-func (d *decoder) begin(value []byte, fields int) {
+// begin starts a value whose kind has one version for each number of fields,
+// the first for version 1, and gives the version.
+func (d *decoder) begin(value []byte, fields ...int) (version byte) {
 	d.err = nil
-	if len(value) == 0 {
+	if len(value) == 0 || value[0] == 0 {
 		d.err = errDamaged
-		return
+		return 0
 	}
-	if value[0] != valueVersion {
-		d.err = &eventlog.VersionError{What: "value", Found: int(value[0]), Known: valueVersion}
-		return
+	version = value[0]
+	if int(version) > len(fields) {
+		d.err = &eventlog.VersionError{What: "value", Found: int(version), Known: len(fields)}
+		return version
 	}
-	d.reset(value[1:], fields)
+	if n := d.reset(value[1:]); n != fields[version-1] {
+		d.err = errDamaged
+	}
+	return version
 }
 
-func (d *decoder) reset(body []byte, fields int) {
+// reset starts a body and gives its number of fields.
+func (d *decoder) reset(body []byte) int {
 	d.in.Reset(body)
 	d.dec.ResetReader(&d.in)
 	n, err := d.dec.DecodeArrayLen()
-	if err != nil || n != fields {
+	if err != nil {
 		d.err = errDamaged
 	}
+	return n
 }
 
 // end is the fault of the value, which must have been read to its last byte.
@@ -321,6 +411,18 @@ func (d *decoder) digest(to []byte) {
 	copy(to, b)
 }
 
+// optional reads bytes of a fixed length, or none: nil.
+func (d *decoder) optional(length int) []byte {
+	b := field(d, d.dec.DecodeBytes)
+	if d.err == nil && len(b) != 0 && len(b) != length {
+		d.err = errDamaged
+	}
+	if d.err != nil || len(b) == 0 {
+		return nil
+	}
+	return b
+}
+
 func (d *decoder) store(value []byte) (r storeRow, err error) {
 	d.begin(value, 3)
 	r.format, r.incarnation, r.created = d.uint(), d.text(), d.time()
@@ -334,10 +436,17 @@ func (d *decoder) name(value []byte) (ord uint64, err error) {
 }
 
 func (d *decoder) thread(value []byte) (r threadRow, err error) {
-	d.begin(value, 7)
+	version := d.begin(value, 7, 13)
 	r.key.Scope, r.key.Thread = d.text(), d.text()
 	r.created, r.position = d.time(), d.uint()
 	r.runs, r.head, r.epoch = d.ordinal(), d.run(), d.uint()
+	if version < threadVersion {
+		r.firstSeq = 1
+		return r, d.end()
+	}
+	r.generation, r.firstSeq, r.firstRun = d.uint(), d.uint(), d.run()
+	r.state = state(d.small())
+	r.chainKey, r.chainStart = d.optional(chainKeyBytes), d.uint()
 	return r, d.end()
 }
 
@@ -353,10 +462,18 @@ func (d *decoder) record(value []byte) (h recordHeader, event []byte, err error)
 	if crc32.Checksum(value[5:], castagnoli) != binary.BigEndian.Uint32(value[1:]) {
 		return h, nil, fmt.Errorf("%w: wrong checksum", errDamaged)
 	}
-	d.reset(value[5:], 6)
+	fields := d.reset(value[5:])
 	h.position, h.time, h.run = d.uint(), d.time(), d.run()
 	h.typ = d.typ()
 	h.origin, h.flags = eventlog.Origin(d.small()), d.small()
+	want := 6
+	if h.flags&flagRedacted != 0 {
+		d.digest(h.redacted[:])
+		want = 7
+	}
+	if d.err == nil && fields != want {
+		d.err = errDamaged
+	}
 	return h, value[len(value)-d.in.Len():], d.err
 }
 
@@ -396,8 +513,18 @@ func (d *decoder) runRow(value []byte) (r runRow, err error) {
 }
 
 func (d *decoder) commit(value []byte) (r commitRow, err error) {
-	d.begin(value, 4)
+	version := d.begin(value, 4, 6)
 	r.ord, r.first, r.count, r.time = d.uint(), d.uint(), d.ordinal(), d.time()
+	if version >= commitVersion {
+		r.stream, r.chain = stream(d.small()), d.optional(chainBytes)
+	}
+	return r, d.end()
+}
+
+func (d *decoder) lease(value []byte) (r leaseRow, err error) {
+	if d.begin(value, 0, 2) >= leaseVersion {
+		r.ttl, r.expires = d.time(), d.time()
+	}
 	return r, d.end()
 }
 

@@ -56,6 +56,7 @@ func TestKeysSort(t *testing.T) {
 		runRowKey(1, 1), runRowKey(1, 256), runRowKey(2, 1),
 		leaseKey(1, 1), commitKey(1), commitKey(1 << 40),
 		idempotencyKey(1, "a"), keyTimeKey(1, 9, "z"), keyTimeKey(256, 1, "a"),
+		companionKey(1, 1), companionKey(1, 256), companionKey(2, 1), receiptKey(1, 1), receiptKey(2, 1),
 	}
 	for i := 1; i < len(ordered); i++ {
 		if bytes.Compare(ordered[i-1], ordered[i]) >= 0 {
@@ -82,7 +83,10 @@ func TestValuesRoundTrip(t *testing.T) {
 				rt.Fatalf("%s: %+v, %v; want %+v", what, got, err, want)
 			}
 		}
-		th := threadRow{key: eventlog.ThreadKey{Scope: s("scope"), Thread: s("thread")}, created: i("created"), position: u("position"), runs: n("runs"), head: ord("head"), epoch: u("epoch")}
+		th := threadRow{key: eventlog.ThreadKey{Scope: s("scope"), Thread: s("thread")}, created: i("created"), position: u("position"), runs: n("runs"), head: ord("head"), epoch: u("epoch"), lifecycle: lifecycle{generation: u("generation"), firstSeq: u("firstSeq"), firstRun: ord("firstRun"), state: state(rapid.Byte().Draw(rt, "state")), chainStart: u("chainStart")}}
+		if rapid.Bool().Draw(rt, "chained") {
+			th.chainKey = rapid.SliceOfN(rapid.Byte(), chainKeyBytes, chainKeyBytes).Draw(rt, "chainKey")
+		}
 		gotThread, err := d.thread(e.thread(th))
 		same("thread", gotThread, th, err)
 		run := runRow{
@@ -92,9 +96,15 @@ func TestValuesRoundTrip(t *testing.T) {
 		}
 		gotRun, err := d.runRow(e.runRow(&run))
 		same("run", gotRun, run, err)
-		c := commitRow{ord: u("ord"), first: u("first"), count: n("count"), time: i("time")}
+		c := commitRow{ord: u("ord"), first: u("first"), count: n("count"), time: i("time"), stream: stream(rapid.Byte().Draw(rt, "stream"))}
+		if rapid.Bool().Draw(rt, "linked") {
+			c.chain = digest[:]
+		}
 		gotCommit, err := d.commit(e.commit(c))
 		same("commit", gotCommit, c, err)
+		le := leaseRow{ttl: i("ttl"), expires: i("expires")}
+		gotLease, err := d.lease(e.lease(le))
+		same("lease", gotLease, le, err)
 		k := keyRow{first: u("first"), last: u("last"), digest: digest, position: u("position"), time: i("time")}
 		gotKey, err := d.key(e.key(k))
 		same("key", gotKey, k, err)
@@ -104,6 +114,9 @@ func TestValuesRoundTrip(t *testing.T) {
 		h := recordHeader{position: u("position"), time: i("time"), run: ord("run"), typ: agui.Type(s("type")), origin: eventlog.Origin(rapid.Byte().Draw(rt, "origin")), flags: rapid.Byte().Draw(rt, "flags")}
 		if rapid.Bool().Draw(rt, "known") {
 			h.typ = rapid.SampledFrom(agui.Types()).Draw(rt, "type")
+		}
+		if h.flags&flagRedacted != 0 {
+			h.redacted = digest
 		}
 		event := []byte(s("event"))
 		value := bytes.Clone(e.record(&h, event))
@@ -158,5 +171,35 @@ func TestDamagedValues(t *testing.T) {
 	}
 	if _, err := d.thread(append(row, 0)); !errors.Is(damage(err), eventlog.ErrCorrupt) {
 		t.Errorf("a byte too many: %v", err)
+	}
+}
+
+// What version 1 wrote is read: a thread in its first generation, a commit of
+// records without a chain, a lease of the process that has the store.
+func TestFirstFormatIsRead(t *testing.T) {
+	e, d := newEncoder(), newDecoder()
+	e.begin(7)
+	e.text("s")
+	e.text("t")
+	e.time(5)
+	e.uint(6)
+	e.ordinal(2)
+	e.run(1)
+	e.uint(9)
+	th, err := d.thread(e.finish())
+	want := threadRow{key: eventlog.ThreadKey{Scope: "s", Thread: "t"}, created: 5, position: 6, runs: 2, head: 1, epoch: 9, lifecycle: lifecycle{firstSeq: 1}}
+	if err != nil || !reflect.DeepEqual(th, want) {
+		t.Errorf("thread: %+v, %v", th, err)
+	}
+	e.begin(4)
+	e.uint(1)
+	e.uint(2)
+	e.ordinal(3)
+	e.time(4)
+	if c, err := d.commit(e.finish()); err != nil || !reflect.DeepEqual(c, commitRow{ord: 1, first: 2, count: 3, time: 4}) {
+		t.Errorf("commit: %+v, %v", c, err)
+	}
+	if le, err := d.lease(e.empty()); err != nil || le != (leaseRow{}) {
+		t.Errorf("lease: %+v, %v", le, err)
 	}
 }

@@ -8,15 +8,17 @@ import (
 
 // The first byte of a key says what it is a key of (docs/format.md).
 const (
-	prefixStore   = 0x01 // the store itself
-	prefixName    = 0x02 // scope, thread -> ordinal
-	prefixThread  = 0x03 // ordinal -> what the thread is
-	prefixRecord  = 0x04 // ordinal, seq -> record
-	prefixRun     = 0x05 // ordinal, run ordinal -> run row
-	prefixLease   = 0x06 // ordinal, run ordinal -> a run held by a writer
-	prefixCommit  = 0x07 // position -> commit
-	prefixKey     = 0x08 // ordinal, idempotency key -> the append it named
-	prefixKeyTime = 0x09 // time, ordinal, idempotency key: to find old keys
+	prefixStore     = 0x01 // the store itself
+	prefixName      = 0x02 // scope, thread -> ordinal
+	prefixThread    = 0x03 // ordinal -> what the thread is
+	prefixRecord    = 0x04 // ordinal, seq -> record
+	prefixRun       = 0x05 // ordinal, run ordinal -> run row
+	prefixLease     = 0x06 // ordinal, run ordinal -> a run held by a writer
+	prefixCommit    = 0x07 // position -> commit
+	prefixKey       = 0x08 // ordinal, idempotency key -> the append it named
+	prefixKeyTime   = 0x09 // time, ordinal, idempotency key: to find old keys
+	prefixCompanion = 0x0a // ordinal, seq -> entry of the companion stream
+	prefixReceipt   = 0x0b // ordinal, number -> receipt of what was removed
 )
 
 func storeKey() []byte { return []byte{prefixStore, 'm'} }
@@ -52,6 +54,14 @@ func runRowKey(ord uint64, run uint32) []byte {
 
 func leaseKey(ord uint64, run uint32) []byte {
 	return binary.BigEndian.AppendUint32(ordinalKey(prefixLease, ord), run)
+}
+
+func companionKey(ord, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(ordinalKey(prefixCompanion, ord), seq)
+}
+
+func receiptKey(ord, number uint64) []byte {
+	return binary.BigEndian.AppendUint64(ordinalKey(prefixReceipt, ord), number)
 }
 
 func commitKey(position uint64) []byte { return ordinalKey(prefixCommit, position) }

@@ -149,17 +149,28 @@ func (l *Log) identify() error {
 		return err
 	}
 	if ok {
-		l.meta, err = l.dec.store(value)
-		if err == nil && l.meta.format > FormatVersion {
-			err = &eventlog.VersionError{What: "store", Found: int(l.meta.format), Known: FormatVersion}
+		if l.meta, err = l.dec.store(value); err != nil {
+			return err
 		}
-		return err
+		if l.meta.format > FormatVersion {
+			return &eventlog.VersionError{What: "store", Found: int(l.meta.format), Known: FormatVersion}
+		}
+		if l.meta.format == FormatVersion {
+			return nil
+		}
+		l.meta.format = FormatVersion
+		return l.storeMeta()
 	}
 	var id [16]byte
 	if _, err := rand.Read(id[:]); err != nil {
 		return err
 	}
 	l.meta = storeRow{format: FormatVersion, incarnation: hex.EncodeToString(id[:]), created: l.clock()}
+	return l.storeMeta()
+}
+
+// storeMeta writes the store's own row, durably.
+func (l *Log) storeMeta() error {
 	b := l.db.NewBatch()
 	if err := b.Set(storeKey(), l.enc.store(l.meta), nil); err != nil {
 		return err

@@ -44,6 +44,7 @@ type applied struct {
 	index    map[agui.RunKey]int
 	info     []runInfo // beside the tracker's runs
 	held     int       // how many runs have a writer
+	lifecycle
 }
 
 // runInfo is what the log knows of a run beside the tree.
@@ -143,6 +144,7 @@ func (t *thread) load(l *Log) error {
 		return errDamaged
 	}
 	a.exists, a.created, a.position, a.epoch, a.updated = true, row.created, row.position, row.epoch, row.created
+	a.lifecycle = row.lifecycle
 	if err := a.loadLast(l, d); err != nil {
 		return err
 	}

@@ -30,3 +30,37 @@ func TestNewerStoreIsRefused(t *testing.T) {
 		t.Fatalf("open of a newer store: %v", err)
 	}
 }
+
+// A store of an older format is brought to the newest by opening it, for good.
+func TestOlderStoreIsUpgraded(t *testing.T) {
+	fs := vfs.NewMem()
+	l, err := Open("d", Options{FS: fs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := l.meta
+	first.format = FormatFirst
+	if err := l.db.Set(storeKey(), newEncoder().store(first), pebble.Sync); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		l, err = Open("d", Options{FS: fs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		value, _, err := l.get(storeKey())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := newDecoder().store(value)
+		if err != nil || got.format != FormatVersion || got.incarnation != first.incarnation || got.created != first.created {
+			t.Fatalf("store row %+v, %v", got, err)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
