@@ -25,7 +25,7 @@ var sideways = map[string][]string{
 }
 
 // kits are the packages that exist for tests: only test files, and other kits, import them.
-var kits = []string{"eventlog/logtest"}
+var kits = []string{"eventlog/history", "eventlog/logtest"}
 
 // A fence limits who imports something.
 type fence struct {
