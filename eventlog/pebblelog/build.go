@@ -21,16 +21,20 @@ type builder struct {
 	unpin    int
 	row      bool // the thread's row must be written
 	needed   bool // there is a commit even without records
+	link     link
 }
 
 func (l *Log) build(g *group, t *thread) *builder {
 	if g.batch == nil {
 		g.batch = l.db.NewBatch()
 	}
-	return &builder{
-		log: l, group: g, thread: t,
+	b := &builder{
+		log: l, group: g, thread: t, link: l.link,
 		position: l.position + 1, time: l.clock(), first: t.applied.lastSeq + 1,
 	}
+	l.link = link{} // until it is given back
+	b.link.reset()
+	return b
 }
 
 // clock is the time of the next commit: commits never go back in time.
@@ -58,8 +62,9 @@ func (b *builder) exist() {
 }
 
 // add writes one record and gives its seq.
-func (b *builder) add(raw []byte, head *agui.Header, claim agui.Claim, origin eventlog.Origin) uint64 {
+func (b *builder) add(ev *event, claim agui.Claim, origin eventlog.Origin) uint64 {
 	b.exist()
+	head := &ev.head
 	a := &b.thread.applied
 	a.lastSeq++
 	b.count++
@@ -78,7 +83,8 @@ func (b *builder) add(raw []byte, head *agui.Header, claim agui.Claim, origin ev
 	if got.UnknownParent {
 		h.flags |= flagUnknownParent
 	}
-	b.set(recordKey(a.ord, a.lastSeq), b.log.enc.record(&h, raw))
+	b.link.record(&h, ev.digest)
+	b.set(recordKey(a.ord, a.lastSeq), b.log.enc.record(&h, ev.raw))
 	return a.lastSeq
 }
 
@@ -145,10 +151,10 @@ func (b *builder) unhold(i int) {
 // close ends a running run with the events that it lacks.
 func (b *builder) close(k agui.RunKey, code, message string) {
 	for _, raw := range b.thread.applied.tracker.Closing(k, code, message) {
-		var head agui.Header
+		ev := event{raw: raw, digest: payloadDigest(raw)}
 		// What the tracker writes is an event; a test of agui shows it.
-		_ = agui.ReadHeader(raw, &head)
-		b.add(raw, &head, agui.Claim{Run: k}, eventlog.OriginStore)
+		_ = agui.ReadHeader(raw, &ev.head)
+		b.add(&ev, agui.Claim{Run: k}, eventlog.OriginStore)
 	}
 }
 
@@ -178,21 +184,23 @@ func (b *builder) finish() {
 	for _, i := range b.stored {
 		b.storeRun(i)
 	}
+	row := commitRow{ord: a.ord, first: b.first, count: b.count, time: b.time}
+	if b.count == 0 {
+		row.first = 0
+	}
+	b.seal(&row)
 	if b.row {
 		b.set(threadRowKey(a.ord), l.enc.thread(threadRow{
 			key: b.thread.key, created: a.created, position: a.position,
 			runs: len(a.info), head: a.runOrdinal(a.tracker.Head()), epoch: a.epoch, lifecycle: a.lifecycle,
 		}))
 	}
-	row := commitRow{ord: a.ord, first: b.first, count: b.count, time: b.time}
-	if b.count == 0 {
-		row.first = 0
-	}
 	b.set(commitKey(b.position), l.enc.commit(row))
 	l.position, l.lastTime = b.position, b.time
 	b.group.last = b.position
 	b.group.commits++
 	b.group.changes = append(b.group.changes, b.change())
+	l.link = b.link
 }
 
 func (b *builder) storeRun(i int) {

@@ -14,8 +14,9 @@ import (
 
 // event is one checked event of a call. The header's ids alias raw.
 type event struct {
-	raw  []byte
-	head agui.Header
+	raw    []byte
+	head   agui.Header
+	digest [chainBytes]byte // of raw
 }
 
 type callKind uint8
@@ -121,6 +122,7 @@ func (l *Log) check(op string, key eventlog.ThreadKey, events [][]byte) ([]event
 		if err := agui.ReadHeader(out[i].raw, &out[i].head); err != nil {
 			return nil, 0, refuse(i+1, err)
 		}
+		out[i].digest = payloadDigest(out[i].raw)
 	}
 	return out, size, nil
 }

@@ -136,6 +136,7 @@ type (
 		state      state
 		chainKey   []byte // 32 bytes; nil: no commit of it has a chain value
 		chainStart uint64 // position of the first commit that has one
+		chainBase  []byte // 16 bytes: what the first record that is left continues; nil: nothing
 	}
 	recordHeader struct {
 		position uint64
@@ -224,7 +225,7 @@ func (e *encoder) name(ord uint64) []byte {
 }
 
 func (e *encoder) thread(r threadRow) []byte {
-	e.beginVersion(threadVersion, 13)
+	e.beginVersion(threadVersion, 14)
 	e.text(r.key.Scope)
 	e.text(r.key.Thread)
 	e.time(r.created)
@@ -238,6 +239,7 @@ func (e *encoder) thread(r threadRow) []byte {
 	e.small(uint8(r.state))
 	e.digest(r.chainKey)
 	e.uint(r.chainStart)
+	e.digest(r.chainBase)
 	return e.finish()
 }
 
@@ -436,7 +438,7 @@ func (d *decoder) name(value []byte) (ord uint64, err error) {
 }
 
 func (d *decoder) thread(value []byte) (r threadRow, err error) {
-	version := d.begin(value, 7, 13)
+	version := d.begin(value, 7, 14)
 	r.key.Scope, r.key.Thread = d.text(), d.text()
 	r.created, r.position = d.time(), d.uint()
 	r.runs, r.head, r.epoch = d.ordinal(), d.run(), d.uint()
@@ -446,7 +448,7 @@ func (d *decoder) thread(value []byte) (r threadRow, err error) {
 	}
 	r.generation, r.firstSeq, r.firstRun = d.uint(), d.uint(), d.run()
 	r.state = state(d.small())
-	r.chainKey, r.chainStart = d.optional(chainKeyBytes), d.uint()
+	r.chainKey, r.chainStart, r.chainBase = d.optional(chainKeyBytes), d.uint(), d.optional(chainBytes)
 	return r, d.end()
 }
 

@@ -287,7 +287,7 @@ func (l *Log) append(g *group, t *thread, c *call) error {
 	for i := range c.events {
 		ev := &c.events[i]
 		claim := claimOf(c, ev, &parent)
-		seq := b.add(ev.raw, &ev.head, claim, c.origin)
+		seq := b.add(ev, claim, c.origin)
 		if i == 0 {
 			c.res.First = seq
 		}

@@ -86,6 +86,7 @@ func TestValuesRoundTrip(t *testing.T) {
 		th := threadRow{key: eventlog.ThreadKey{Scope: s("scope"), Thread: s("thread")}, created: i("created"), position: u("position"), runs: n("runs"), head: ord("head"), epoch: u("epoch"), lifecycle: lifecycle{generation: u("generation"), firstSeq: u("firstSeq"), firstRun: ord("firstRun"), state: state(rapid.Byte().Draw(rt, "state")), chainStart: u("chainStart")}}
 		if rapid.Bool().Draw(rt, "chained") {
 			th.chainKey = rapid.SliceOfN(rapid.Byte(), chainKeyBytes, chainKeyBytes).Draw(rt, "chainKey")
+			th.chainBase = digest[:]
 		}
 		gotThread, err := d.thread(e.thread(th))
 		same("thread", gotThread, th, err)

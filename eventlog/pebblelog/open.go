@@ -34,6 +34,7 @@ type Log struct {
 
 	// Of the committer.
 	enc      *encoder
+	link     link
 	dec      *decoder
 	position uint64 // of the latest commit
 	lastTime int64

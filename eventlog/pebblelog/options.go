@@ -1,6 +1,7 @@
 package pebblelog
 
 import (
+	"crypto/rand"
 	"fmt"
 	"os"
 	"time"
@@ -41,6 +42,8 @@ type Options struct {
 	QueueBytes int
 	// Listener hears of what happens inside.
 	Listener Listener
+
+	random func([]byte) // fills the keys of chains; nil is crypto/rand
 }
 
 // Listener hears of what happens inside a log. Any field may be nil. The
@@ -89,6 +92,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.QueueBytes == 0 {
 		o.QueueBytes = 8 << 20
+	}
+	if o.random == nil {
+		o.random = func(b []byte) { _, _ = rand.Read(b) } // which never fails
 	}
 	l := &o.Listener
 	if l.CommitApplied == nil {

@@ -45,6 +45,7 @@ type applied struct {
 	info     []runInfo // beside the tracker's runs
 	held     int       // how many runs have a writer
 	lifecycle
+	tips [chained]chainValue // of each stream: the chain value of its latest commit
 }
 
 // runInfo is what the log knows of a run beside the tree.
@@ -163,11 +164,17 @@ func (a *applied) loadLast(l *Log, d *decoder) error {
 	}
 	defer it.Close()
 	if !it.Last() {
-		return it.Error()
+		if err := it.Error(); err != nil {
+			return err
+		}
+		return a.loadTip(l, d, streamEvents, 0)
 	}
 	h, _, err := d.record(it.Value())
+	if err != nil {
+		return err
+	}
 	a.lastSeq, a.updated = recordSeq(it.Key()), h.time
-	return err
+	return a.loadTip(l, d, streamEvents, h.position)
 }
 
 func (a *applied) loadRuns(l *Log, d *decoder, row threadRow) error {

@@ -223,7 +223,7 @@ func (l *Log) begin(g *group, t *thread, c *call) error {
 	for _, k := range abandoned {
 		b.close(k, agui.CodeAbandoned, "nobody has written this run since its last event")
 	}
-	seq := b.add(ev.raw, &ev.head, claim, eventlog.OriginStore)
+	seq := b.add(ev, claim, eventlog.OriginStore)
 	i := len(a.info) - 1
 	epoch := b.hold(i, l.opts.Owner, c.digest)
 	l.cache.pin(t) // until the lease ends
@@ -261,7 +261,7 @@ func (b *builder) write(c *call) error {
 	}
 	for i := range c.events {
 		ev := &c.events[i]
-		seq := b.add(ev.raw, &ev.head, agui.Claim{Run: w.lease.Run, Leased: true}, eventlog.OriginAgent)
+		seq := b.add(ev, agui.Claim{Run: w.lease.Run, Leased: true}, eventlog.OriginAgent)
 		if i == 0 {
 			c.res.First = seq
 		}
