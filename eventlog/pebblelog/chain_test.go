@@ -118,14 +118,14 @@ func chainRows(t *testing.T, l *Log, ord uint64) (threadRow, map[uint64]commitRo
 func TestChainGoesOn(t *testing.T) {
 	ctx, fs := context.Background(), vfs.NewMem()
 	k, other := eventlog.ThreadKey{Scope: "s", Thread: "t"}, eventlog.ThreadKey{Scope: "s", Thread: "u"}
-	for range 3 {
+	for round := range 3 {
 		l, err := Open("d", Options{FS: fs})
 		if err != nil {
 			t.Fatal(err)
 		}
 		fill(t, l, k, 2)
 		fill(t, l, other, 1)
-		w, err := l.BeginRun(ctx, k, eventlog.RunStart{Started: fmt.Appendf(nil, `{"type":"RUN_STARTED","runId":"%p"}`, l)})
+		w, err := l.BeginRun(ctx, k, eventlog.RunStart{Started: fmt.Appendf(nil, `{"type":"RUN_STARTED","runId":"%d"}`, round)})
 		if err != nil {
 			t.Fatal(err)
 		}
