@@ -27,6 +27,7 @@ const (
 	callWrite   // events through a lease
 	callEnd     // a lease is given back
 	callRecover // runs of a process that died are closed
+	callRows    // rows that belong to no commit
 )
 
 // call is one write on its way through the committer.
@@ -45,8 +46,9 @@ type call struct {
 	idem   string
 	digest [16]byte // of the events for idem; of the input for callBegin
 
-	writer        *writer // callWrite and callEnd
-	code, message string  // callEnd
+	writer        *writer                                 // callWrite and callEnd
+	code, message string                                  // callEnd
+	rows          func(put func(key, value []byte)) error // callRows; a nil value deletes
 
 	// The answer, to be read once done is closed.
 	done chan struct{}

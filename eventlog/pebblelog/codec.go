@@ -169,6 +169,11 @@ type (
 		ttl     int64 // microseconds; 0: the lease is this process's, and dies with it
 		expires int64
 	}
+	backupRow struct {
+		time     int64
+		position uint64
+		dir      string
+	}
 	keyRow struct {
 		first, last uint64
 		digest      [16]byte
@@ -308,6 +313,14 @@ func (e *encoder) lease(r leaseRow) []byte {
 	e.beginVersion(leaseVersion, 2)
 	e.time(r.ttl)
 	e.time(r.expires)
+	return e.finish()
+}
+
+func (e *encoder) backup(r backupRow) []byte {
+	e.begin(3)
+	e.time(r.time)
+	e.uint(r.position)
+	e.text(r.dir)
 	return e.finish()
 }
 
@@ -527,6 +540,12 @@ func (d *decoder) lease(value []byte) (r leaseRow, err error) {
 	if d.begin(value, 0, 2) >= leaseVersion {
 		r.ttl, r.expires = d.time(), d.time()
 	}
+	return r, d.end()
+}
+
+func (d *decoder) backup(value []byte) (r backupRow, err error) {
+	d.begin(value, 3)
+	r.time, r.position, r.dir = d.time(), d.uint(), d.text()
 	return r, d.end()
 }
 

@@ -22,6 +22,7 @@ type group struct {
 	bytes   int
 	commits int
 	last    uint64 // the watermark once it is durable; 0: unchanged
+	rows    bool   // it writes rows that belong to no commit
 	applied time.Time
 	calls   []*call
 	changes []change
@@ -79,7 +80,7 @@ func (l *Log) newGroup() *group { return &group{} }
 // send applies a group and hands it to the one who waits for its sync.
 func (l *Log) send(g *group) {
 	l.prune(g)
-	if g.last == 0 {
+	if g.last == 0 && !g.rows {
 		g.batch = nil // only refusals and answers known before
 	}
 	if g.batch != nil {
@@ -87,7 +88,7 @@ func (l *Log) send(g *group) {
 		if err := l.db.ApplyNoSyncWait(g.batch, pebble.Sync); err != nil {
 			// What Pebble has seen of it is not known: it stays unpublished.
 			l.poison(err)
-		} else {
+		} else if g.last != 0 {
 			l.opts.Listener.CommitApplied(g.last, g.commits, g.bytes)
 		}
 	}
@@ -183,6 +184,12 @@ func (l *Log) one(g *group, c *call) {
 	if c.err = l.refusal(c); c.err != nil {
 		return
 	}
+	if c.kind == callRows {
+		if err := l.putRows(g, c); err != nil {
+			c.err = c.fail(err)
+		}
+		return
+	}
 	t, err := l.cache.acquire(c.key)
 	defer l.cache.release(t)
 	if err != nil {
@@ -200,6 +207,23 @@ func (l *Log) one(g *group, c *call) {
 	if err != nil {
 		c.err = c.fail(err)
 	}
+}
+
+// putRows writes rows that belong to no commit. What its function puts before it
+// fails is written all the same, so it looks first.
+func (l *Log) putRows(g *group, c *call) error {
+	if g.batch == nil {
+		g.batch = l.db.NewBatch()
+	}
+	return c.rows(func(key, value []byte) {
+		g.rows = true
+		g.bytes += len(key) + len(value)
+		if value == nil {
+			_ = g.batch.Delete(key, nil)
+		} else {
+			_ = g.batch.Set(key, value, nil)
+		}
+	})
 }
 
 // refusal is why nothing can be written at all.

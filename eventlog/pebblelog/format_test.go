@@ -49,7 +49,7 @@ func TestKeysSort(t *testing.T) {
 		return nameKey(eventlog.ThreadKey{Scope: scope, Thread: thread})
 	}
 	ordered := [][]byte{
-		storeKey(),
+		backupKey(1), backupKey(256), storeKey(),
 		key("a", ""), key("a", "\x00"), key("a", "a"), key("a", "\xff\xff"), key("b", "a"), key("aa", "a"),
 		threadRowKey(1), threadRowKey(256),
 		recordKey(1, 1), recordKey(1, 255), recordKey(1, 256), recordKey(2, 1),
@@ -109,6 +109,9 @@ func TestValuesRoundTrip(t *testing.T) {
 		k := keyRow{first: u("first"), last: u("last"), digest: digest, position: u("position"), time: i("time")}
 		gotKey, err := d.key(e.key(k))
 		same("key", gotKey, k, err)
+		ba := backupRow{time: i("time"), position: u("position"), dir: s("dir")}
+		gotBackup, err := d.backup(e.backup(ba))
+		same("backup", gotBackup, ba, err)
 		st := storeRow{format: u("format"), incarnation: s("incarnation"), created: i("created")}
 		gotStore, err := d.store(e.store(st))
 		same("store", gotStore, st, err)

@@ -23,6 +23,13 @@ const (
 
 func storeKey() []byte { return []byte{prefixStore, 'm'} }
 
+// backupPrefix is that of the backups made of the store, by number.
+func backupPrefix() []byte { return []byte{prefixStore, 'b'} }
+
+func backupKey(number uint64) []byte {
+	return binary.BigEndian.AppendUint64(backupPrefix(), number)
+}
+
 func scopePrefix(scope string) []byte {
 	k := make([]byte, 0, 3+len(scope))
 	k = append(k, prefixName)

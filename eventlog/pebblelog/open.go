@@ -162,12 +162,21 @@ func (l *Log) identify() error {
 		l.meta.format = FormatVersion
 		return l.storeMeta()
 	}
+	l.meta = storeRow{format: FormatVersion, created: l.clock()}
+	if err := l.mintIncarnation(); err != nil {
+		return err
+	}
+	return l.storeMeta()
+}
+
+// mintIncarnation gives the store a name that no other store has.
+func (l *Log) mintIncarnation() error {
 	var id [16]byte
 	if _, err := rand.Read(id[:]); err != nil {
 		return err
 	}
-	l.meta = storeRow{format: FormatVersion, incarnation: hex.EncodeToString(id[:]), created: l.clock()}
-	return l.storeMeta()
+	l.meta.incarnation = hex.EncodeToString(id[:])
+	return nil
 }
 
 // storeMeta writes the store's own row, durably.
