@@ -39,11 +39,12 @@ type Options struct {
 // Store is an open store. A Store itself has only administration: threads are
 // reached through the handle of their scope. It is safe for concurrent use.
 type Store struct {
-	dir   string
-	opts  Options
-	log   eventlog.Log
-	hub   *feed.Hub
-	views *projection.Views
+	dir     string
+	opts    Options
+	log     eventlog.Log
+	backups backups
+	hub     *feed.Hub
+	views   *projection.Views
 }
 
 // Open opens the store in dir, which it creates if need be, and closes the runs
@@ -59,7 +60,7 @@ func Open(dir string, opts Options) (*Store, error) {
 		return nil, err
 	}
 	return &Store{
-		dir: dir, opts: opts, log: log,
+		dir: dir, opts: opts, log: log, backups: log,
 		hub:   feed.NewHub(log),
 		views: projection.New(log, projection.Options{Fold: opts.Fold, Open: opts.OpenViews}),
 	}, nil

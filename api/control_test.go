@@ -2,6 +2,9 @@ package api_test
 
 import (
 	"errors"
+	"github.com/agstore/agstore/api/problem"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,4 +80,51 @@ func TestControlSocketLeftBehind(t *testing.T) {
 	if err := control.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// Who reaches one scope only finds no way to copy all of them.
+func TestBackupsAreTheOwners(t *testing.T) {
+	store, err := agstore.Open(t.TempDir(), agstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	server, err := api.New(store, api.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close(t.Context())
+	dir := filepath.Join(t.TempDir(), "backup")
+	for name, c := range map[string]struct {
+		handler http.Handler
+		status  int // of the refusal; 0: it is done
+	}{
+		"public":  {server, http.StatusNotFound},
+		"trusted": {server.Trusted(), 0},
+	} {
+		web := httptest.NewServer(c.handler)
+		cl := client.New(web.URL, client.Options{})
+		_, listed := cl.Backups(t.Context())
+		_, made := cl.Backup(t.Context(), dir)
+		if statusOf(listed) != c.status || statusOf(made) != c.status {
+			t.Errorf("%s: list %v, backup %v; want status %d", name, listed, made, c.status)
+		}
+		cl.Close()
+		web.Close()
+	}
+	if _, err := agstore.ReadBackup(dir); err != nil {
+		t.Error(err)
+	}
+}
+
+// statusOf is the status of a problem; 0 of no error, -1 of any other.
+func statusOf(err error) int {
+	p := (*problem.Problem)(nil)
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &p):
+		return p.Status
+	}
+	return -1
 }

@@ -134,6 +134,8 @@ func New(store *agstore.Store, opts Options) (*Server, error) {
 	s := &Server{store: store, opts: opts.withDefaults(), mux: http.NewServeMux(), ctx: ctx, cancel: cancel}
 	for pattern, handle := range map[string]handler{
 		"GET /healthz":                     s.health,
+		"GET /v1/backups":                  owners(s.backups),
+		"POST /v1/backups":                 owners(s.backup),
 		"POST /v1/agents/{agent}/run":      s.run,
 		"POST /v1/agents/{agent}/connect":  s.connect,
 		"GET /v1/threads":                  s.threads,

@@ -43,13 +43,14 @@ func thisBinary(ctx context.Context, args ...string) (*exec.Cmd, error) {
 
 // cli calls the command in this process, on one data directory.
 type cli struct {
-	t    *testing.T
-	data string
-	in   io.Reader
-	tty  bool
-	env  map[string]string
-	ctx  context.Context
-	out  io.Writer // instead of a buffer
+	t     *testing.T
+	data  string
+	in    io.Reader
+	tty   bool
+	asked bool // somebody can be asked
+	env   map[string]string
+	ctx   context.Context
+	out   io.Writer // instead of a buffer
 }
 
 func newCLI(t *testing.T) *cli {
@@ -67,7 +68,7 @@ func (c *cli) run(args ...string) result {
 	c.t.Helper()
 	var out, errs bytes.Buffer
 	s := &streams{
-		in: c.in, out: &out, err: &errs, outTTY: c.tty, width: 80,
+		in: c.in, out: &out, err: &errs, outTTY: c.tty, inTTY: c.asked, errTTY: c.asked, width: 80,
 		env: func(name string) string {
 			if name == "AGSTORE_DATA" {
 				return c.data

@@ -17,6 +17,7 @@ type streams struct {
 	out, err io.Writer
 	outTTY   bool // out is a terminal: tables, colour, a pager
 	errTTY   bool // err is a terminal: progress
+	inTTY    bool // in is a terminal: somebody can be asked
 	width    int  // of the terminal, in columns
 	env      func(string) string
 }
@@ -26,6 +27,7 @@ func systemStreams() *streams {
 		in: os.Stdin, out: os.Stdout, err: os.Stderr,
 		outTTY: term.IsTerminal(int(os.Stdout.Fd())),
 		errTTY: term.IsTerminal(int(os.Stderr.Fd())),
+		inTTY:  term.IsTerminal(int(os.Stdin.Fd())),
 		width:  80,
 		env:    os.Getenv,
 	}
