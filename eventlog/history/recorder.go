@@ -35,10 +35,11 @@ func NewRecorder(w io.Writer) *Recorder {
 	return newRecorder(w, func() int64 { return base + int64(time.Since(start)) })
 }
 
-// NewLogical returns a recorder in memory whose clock counts what it is asked:
-// for histories of one process that are cut ([Recorder.Cut]).
-func NewLogical() *Recorder {
-	ticks := int64(0)
+// NewLogical returns a recorder in memory whose clock counts how often it is
+// asked, from a moment on: for histories of one process that are cut
+// ([History.Cut]) and gone on with.
+func NewLogical(from int64) *Recorder {
+	ticks := from
 	return newRecorder(nil, func() int64 { ticks++; return ticks })
 }
 

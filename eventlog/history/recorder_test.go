@@ -105,7 +105,7 @@ func TestOutcomes(t *testing.T) {
 
 // A cut takes back the answers that came too late and what had not begun.
 func TestCut(t *testing.T) {
-	r := history.NewLogical()
+	r := history.NewLogical(0)
 	begin := func(client string) *history.Call {
 		return r.Begin(history.Entry{Client: client, Op: history.OpBegin, Scope: "s", Thread: "t"})
 	}

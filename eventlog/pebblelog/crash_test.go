@@ -4,212 +4,281 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
-	"github.com/agstore/agstore/eventlog"
+	"github.com/agstore/agstore/eventlog/history"
 	"github.com/agstore/agstore/eventlog/logtest"
 	"github.com/agstore/agstore/eventlog/pebblelog"
 )
 
-// history is what a workload was told, by thread: the last acknowledged seq and
-// the events up to it.
-type history struct {
-	mu    sync.Mutex
-	acked map[eventlog.ThreadKey]map[uint64]string
-	keys  map[eventlog.ThreadKey]map[string]eventlog.Appended
+// cutsVariable is how many cuts TestCrashMatrix makes at least, and with _SEED
+// behind it with which seed it begins.
+const cutsVariable = "AGSTORE_CRASH_CUTS"
+
+// number reads a setting.
+func number(t *testing.T, variable string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s is a number: %v", variable, err)
+	}
+	return n
 }
 
-func newHistory() *history {
-	return &history{acked: make(map[eventlog.ThreadKey]map[uint64]string), keys: make(map[eventlog.ThreadKey]map[string]eventlog.Appended)}
-}
-
-func (h *history) note(k eventlog.ThreadKey, done eventlog.Appended, events [][]byte, key string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.acked[k] == nil {
-		h.acked[k] = make(map[uint64]string)
-		h.keys[k] = make(map[string]eventlog.Appended)
-	}
-	for i, e := range events {
-		h.acked[k][done.First+uint64(i)] = string(e)
-	}
-	if key != "" {
-		h.keys[k][key] = done
-	}
-}
-
-// copy is the history so far: taken before a crash, all of it must survive.
-func (h *history) copy() *history {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	out := newHistory()
-	for k, records := range h.acked {
-		out.acked[k] = make(map[uint64]string)
-		for seq, e := range records {
-			out.acked[k][seq] = e
-		}
-		out.keys[k] = make(map[string]eventlog.Appended)
-		for key, done := range h.keys[k] {
-			out.keys[k][key] = done
-		}
-	}
-	return out
-}
-
-// work writes until the context ends: raw appends, some with keys, and runs
-// that are written, piped, ended, finished or left open.
-func work(ctx context.Context, l *pebblelog.Log, h *history, seed uint64, name string) {
-	rng := rand.New(rand.NewPCG(seed, 1))
-	for n := 0; ctx.Err() == nil; n++ {
-		k := eventlog.ThreadKey{Scope: "s", Thread: fmt.Sprint("t", rng.IntN(3))}
-		id := fmt.Sprintf("%s-%d", name, n)
-		var events [][]byte
-		for i := range 1 + rng.IntN(4) {
-			events = append(events, fmt.Appendf(nil, `{"type":"CUSTOM","name":"%s","value":%d}`, id, i))
-		}
-		if rng.IntN(3) > 0 {
-			b := eventlog.Batch{Events: events}
-			if rng.IntN(2) == 0 {
-				b.Key = id
-			}
-			if done, err := l.Append(ctx, k, b); err == nil {
-				h.note(k, done, events, b.Key)
-			}
-			continue
-		}
-		k.Thread = "runs-" + name
-		start := fmt.Appendf(nil, `{"type":"RUN_STARTED","runId":"%s"}`, id)
-		w, err := l.BeginRun(ctx, k, eventlog.RunStart{Started: start})
-		if err != nil {
-			continue
-		}
-		h.note(k, eventlog.Appended{First: w.First()}, [][]byte{start}, "")
-		events = append(events, fmt.Appendf(nil, `{"type":"TEXT_MESSAGE_START","messageId":"%s"}`, id))
-		if done, err := w.Append(ctx, events...); err == nil {
-			h.note(k, done, events, "")
-		}
-		for range rng.IntN(20) {
-			_ = w.Enqueue(ctx, []byte(`{"type":"CUSTOM","name":"piped"}`))
-		}
-		if rng.IntN(2) == 0 {
-			_, _ = w.Sync(ctx)
-		}
-		_ = w.End(ctx, "STOP", "end of the test")
-	}
-}
-
-// The crash test: a seeded workload on a file system that loses what was not
-// synced, all of it, some of it, or none; cut at moments that fall anywhere in
-// it. Whatever was acknowledged before the cut is there, numbers are dense, no
-// run is held, and the log goes on.
-func TestCrash(t *testing.T) {
-	cuts := 60
+// Must hold 1: workers write to many threads on a file system that keeps what was
+// synced. At every sync point, those of open, recovery and close included, the
+// disk is copied as a power cut would leave it there: with none of what was not
+// synced, with some of it, and with all. Each copy is opened, judged by what the
+// workers had been told until then, gone on with, cut once more, and judged by
+// all of it.
+func TestCrashMatrix(t *testing.T) {
+	least := number(t, cutsVariable, 150)
 	if testing.Short() {
-		cuts = 9
+		least = min(least, 40)
 	}
-	for seed := range uint64(3) {
-		for _, percent := range []int{0, 50, 100} {
-			t.Run(fmt.Sprintf("Seed%d/Unsynced%d", seed, percent), func(t *testing.T) { crashes(t, seed, percent, cuts/9+1) })
+	seed := number(t, cutsVariable+"_SEED", rand.Uint64N(1<<32))
+	m := &matrix{t: t, least: int64(least)}
+	logtest.Keep(t, func() string { return fmt.Sprintf("%s_SEED=%d", cutsVariable, m.seed) }, m.save)
+	for m.seed = seed; m.cuts.Load() < m.least; m.seed++ {
+		m.rng = rand.New(rand.NewPCG(m.seed, 0))
+		m.lives()
+		if t.Failed() {
+			t.Fatalf("%s_SEED=%d (the first was %d)", cutsVariable, m.seed, seed)
+		}
+	}
+	t.Logf("%d cuts; %s_SEED=%d was the first", m.cuts.Load(), cutsVariable, seed)
+}
+
+// matrix is one store that is cut in several lives of its process.
+type matrix struct {
+	t     *testing.T
+	least int64
+	seed  uint64
+	rng   *rand.Rand
+	cuts  atomic.Int64
+
+	kept    sync.Once
+	left    *vfs.MemFS // what the first cut that failed had left
+	history history.History
+}
+
+// save writes what the first failure left.
+func (m *matrix) save(dir string) error {
+	if m.left != nil {
+		if _, err := vfs.Clone(m.left, vfs.Default, "d", filepath.Join(dir, "store")); err != nil {
+			return err
+		}
+	}
+	f, err := os.Create(filepath.Join(dir, "history.jsonl"))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return m.history.Encode(f)
+}
+
+// cut is a disk as a power cut leaves it, and the moments it lies between.
+type cut struct {
+	where         string
+	n             int
+	fs            *vfs.MemFS
+	before, after int64
+}
+
+// cutter takes the cuts: it is asked before every operation of the file system.
+type cutter struct {
+	fs    *vfs.MemFS
+	rec   *history.Recorder
+	where string
+
+	mu   sync.Mutex
+	rng  *rand.Rand
+	cuts []*cut
+	done bool
+}
+
+func (c *cutter) String() string { return "cutter" }
+
+// MaybeError implements [errorfs.Injector].
+func (c *cutter) MaybeError(op errorfs.Op) error {
+	switch op.Kind {
+	case errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo:
+		c.take("before the sync of " + filepath.Base(op.Path))
+	}
+	return nil
+}
+
+func (c *cutter) take(point string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.done {
+		return
+	}
+	for _, percent := range []int{0, 1 + c.rng.IntN(99), 100} {
+		one := &cut{n: len(c.cuts), before: c.rec.Mark()}
+		one.where = fmt.Sprintf("%s: cut %d %s, with %d %% of what was not synced", c.where, one.n, point, percent)
+		one.fs = c.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: c.rng})
+		one.after = c.rec.Mark()
+		c.cuts = append(c.cuts, one)
+	}
+}
+
+// stop takes no more cuts, and gives those it has.
+func (c *cutter) stop() []*cut {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.done = true
+	return c.cuts
+}
+
+// lives has workers write in a process that is cut, in one that goes on from there
+// and closes the log, and in one that opens it again.
+func (m *matrix) lives() {
+	fs := vfs.NewCrashableMem()
+	var past history.History
+	from := int64(0)
+	for life := range 3 {
+		c := &cutter{
+			fs: fs, rec: history.NewLogical(from), where: fmt.Sprint("life ", life),
+			rng: rand.New(rand.NewPCG(m.seed, uint64(life))),
+		}
+		m.live(c, life)
+		if m.t.Failed() {
+			return
+		}
+		c.take("after close")
+		cuts, h := c.stop(), append(slices.Clone(past), c.rec.History()...)
+		chosen := cuts[m.rng.IntN(len(cuts))]
+		if life == 1 {
+			chosen = cuts[len(cuts)-1]
+		}
+		fs = chosen.fs.CrashClone(vfs.CrashCloneCfg{})
+		past, from = h.Cut(chosen.before, chosen.after), chosen.after
+		m.judgeAll(cuts, h)
+		if m.t.Failed() {
+			return
 		}
 	}
 }
 
-func crashes(t *testing.T, seed uint64, percent, cuts int) {
-	rng := rand.New(rand.NewPCG(seed, uint64(percent)))
-	fs := vfs.NewCrashableMem()
-	h := newHistory()
-	for cut := range cuts {
-		// The cut comes after this many groups of commits were applied or
-		// made durable.
-		moments := int64(1 + rng.IntN(60))
-		reached := make(chan struct{})
-		var once sync.Once
-		var mu sync.Mutex
-		moment := func() {
-			mu.Lock()
-			defer mu.Unlock()
-			if moments--; moments == 0 {
-				once.Do(func() { close(reached) })
-			}
+// live is one life of a process: it opens the log, has workers write, and closes
+// it with runs left open.
+func (m *matrix) live(c *cutter, life int) {
+	l, err := pebblelog.Open("d", pebblelog.Options{FS: errorfs.Wrap(c.fs, c)})
+	if err != nil {
+		m.t.Fatalf("open: %v", err)
+	}
+	var all sync.WaitGroup
+	for g := range 4 {
+		w := &logtest.Worker{
+			Log: l, Recorder: c.rec, Client: fmt.Sprintf("l%dw%d", life, g),
+			Rand: rand.New(rand.NewPCG(m.seed, uint64(100+life*10+g))),
 		}
-		opts := pebblelog.Options{FS: fs}
-		l, err := pebblelog.Open("d", opts)
-		if err != nil {
-			t.Fatalf("cut %d: open: %v", cut, err)
-		}
-		verify(t, l, h)
-		if t.Failed() {
-			l.Close()
-			t.Fatalf("after cut %d of seed %d, %d%%", cut, seed, percent)
-		}
-		ctx, stop := context.WithCancel(context.Background())
-		var wg sync.WaitGroup
-		for g := range 4 {
-			wg.Go(func() { work(ctx, l, h, seed*1000+uint64(cut*10+g), fmt.Sprintf("c%dg%d", cut, g)) })
-		}
-		wg.Go(func() {
-			defer moment()
-			for ctx.Err() == nil {
-				if _, err := l.Wait(ctx, l.Watermark()+1); err != nil {
-					return
+		things := 1 + m.rng.IntN(8)
+		all.Go(func() { w.Work(context.Background(), things) })
+	}
+	all.Wait()
+	if err := l.Close(); err != nil {
+		m.t.Fatalf("close: %v", err)
+	}
+}
+
+// judgeAll opens every cut; a few of each life, where few are asked for. With one
+// of sixteen, opening it is cut too.
+func (m *matrix) judgeAll(cuts []*cut, h history.History) {
+	if few := int(m.least / 6); m.least < 1000 && len(cuts) > few {
+		m.rng.Shuffle(len(cuts), func(i, j int) { cuts[i], cuts[j] = cuts[j], cuts[i] })
+		cuts = cuts[:few]
+	}
+	var all sync.WaitGroup
+	next := make(chan *cut)
+	for range runtime.GOMAXPROCS(0) {
+		all.Go(func() {
+			for c := range next {
+				if !m.t.Failed() {
+					m.judge(c, h.Cut(c.before, c.after), c.n%16 == int(m.seed%16))
 				}
-				moment()
 			}
 		})
-		<-reached
-		known := h.copy()
-		cfg := vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng}
-		left := fs.CrashClone(cfg)
-		stop()
-		wg.Wait()
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-		fs, h = left, known
+	}
+	for _, c := range cuts {
+		next <- c
+	}
+	close(next)
+	all.Wait()
+}
+
+// judge opens a cut and looks for what was promised.
+func (m *matrix) judge(c *cut, h history.History, deep bool) {
+	m.cuts.Add(1)
+	var left *vfs.MemFS
+	if os.Getenv(logtest.KeepVariable) != "" {
+		left = c.fs.CrashClone(vfs.CrashCloneCfg{})
+	}
+	inner, faults := m.look(c, h, deep)
+	for _, fault := range faults {
+		m.t.Errorf("%s: %v", c.where, fault)
+	}
+	if len(faults) > 0 {
+		m.kept.Do(func() { m.left, m.history = left, h })
+	}
+	for _, again := range inner {
+		m.judge(again, h, false)
 	}
 }
 
-// verify compares a log with what was acknowledged.
-func verify(t *testing.T, l *pebblelog.Log, h *history) {
-	t.Helper()
+// look opens a cut, judges it, goes on with it, and judges it again after a crash
+// that loses all that was not synced. If deep, it gives the cuts of the opening.
+func (m *matrix) look(c *cut, h history.History, deep bool) (inner []*cut, faults []error) {
 	ctx := context.Background()
-	for _, fault := range logtest.Check(ctx, l) {
-		t.Error(fault)
+	rec := history.NewLogical(c.after)
+	opts := pebblelog.Options{FS: c.fs}
+	var opening *cutter
+	if deep {
+		opening = &cutter{fs: c.fs, rec: rec, where: c.where + "; its opening", rng: rand.New(rand.NewPCG(m.seed, uint64(c.n)))}
+		opts.FS = errorfs.Wrap(c.fs, opening)
 	}
-	for k, records := range h.acked {
-		found := make(map[uint64]string)
-		for r, err := range l.Read(ctx, k, eventlog.ReadOptions{}) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			found[r.Seq] = string(r.Event)
-		}
-		for seq, want := range records {
-			if found[seq] != want {
-				t.Errorf("thread %s seq %d: %q, acknowledged was %q", k.Thread, seq, found[seq], want)
-			}
-		}
-		for key, want := range h.keys[k] {
-			var events [][]byte
-			for seq := want.First; seq <= want.Last; seq++ {
-				events = append(events, []byte(records[seq]))
-			}
-			want.Duplicate = true
-			if got, err := l.Append(ctx, k, eventlog.Batch{Events: events, Key: key}); err != nil || got != want {
-				t.Errorf("key %s again: %+v, %v; want %+v", key, got, err, want)
-			}
-		}
-		runs, err := l.Runs(ctx, k)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range runs {
-			if r.Held || r.Running() {
-				t.Errorf("run %v was left open: %+v", r.Key, r)
-			}
-		}
+	l, err := pebblelog.Open("d", opts)
+	if err != nil {
+		return nil, []error{fmt.Errorf("open: %w", err)}
 	}
+	if deep {
+		inner = opening.stop()
+	}
+	s, faults := logtest.Judge(ctx, l, h)
+	if len(faults) == 0 {
+		faults = append(foldFaults(h, s), logtest.GoOn(ctx, l, h, s, rec, "after")...)
+	}
+	left := c.fs.CrashClone(vfs.CrashCloneCfg{})
+	if err := l.Close(); err != nil {
+		faults = append(faults, err)
+	}
+	if len(faults) > 0 {
+		return inner, faults
+	}
+	if l, err = pebblelog.Open("d", pebblelog.Options{FS: left}); err != nil {
+		return inner, []error{fmt.Errorf("open after the second crash: %w", err)}
+	}
+	_, again := logtest.Judge(ctx, l, append(slices.Clone(h), rec.History()...))
+	for _, fault := range again {
+		faults = append(faults, fmt.Errorf("after the second crash: %w", fault))
+	}
+	if err := l.Close(); err != nil {
+		faults = append(faults, err)
+	}
+	return inner, faults
 }

@@ -129,7 +129,7 @@ const memTableBytes = 16 << 20
 
 func engineOptions(o Options, lock *pebble.Lock) *pebble.Options {
 	p := &pebble.Options{
-		FS:                 o.FS,
+		FS:                 markerFS{o.FS},
 		Lock:               lock,
 		CacheSize:          o.CacheBytes,
 		MemTableSize:       memTableBytes,
