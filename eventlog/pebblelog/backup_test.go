@@ -76,7 +76,7 @@ func TestBackupWhileWriting(t *testing.T) {
 }
 
 // restored restores a backup and checks what it has.
-func restored(t *testing.T, opts pebblelog.Options, backup, dir, source string, known *history) {
+func restored(t *testing.T, opts pebblelog.Options, backup, dir, source string, known *told) {
 	t.Helper()
 	if _, err := pebblelog.Restore(context.Background(), backup, dir, opts); err != nil {
 		t.Fatal(err)
