@@ -20,7 +20,7 @@ func checkImports(t *Tree, report Report) {
 				if !isLocal {
 					continue
 				}
-				if slices.Contains(kits, target) && !f.usesTesting() {
+				if slices.Contains(kits, target) && !f.usesTesting() && !slices.Contains(kits, dir) {
 					report(f.Path, imp.Line, "%s is for tests only", target)
 				}
 				if why := refused(dir, own, target, f.Test); why != "" {
