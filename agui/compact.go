@@ -250,7 +250,7 @@ func (c *Compactor) legal(e *Event, err error) bool {
 	events, err := c.expander.Expand(e)
 	for _, e := range events {
 		if err == nil {
-			err = c.verifier.Verify(e)
+			err = c.verifier.Verify(0, e)
 		}
 	}
 	c.stopped = err != nil

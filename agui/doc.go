@@ -28,7 +28,7 @@
 //		return err
 //	}
 //	for _, e := range events {
-//		if err := verifier.Verify(e); err != nil {
+//		if err := verifier.Verify(seq, e); err != nil {
 //			return err
 //		}
 //	}

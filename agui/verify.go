@@ -1,46 +1,21 @@
 package agui
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 )
-
-// ErrViolation says that an event may not stand where it does. What it wraps is
-// always a [*Violation].
-var ErrViolation = errors.New("protocol violation")
-
-// Violation says which rule of SEMANTICS section 7 an event breaks.
-type Violation struct {
-	Type   Type
-	Rule   string // V-1 to V-12
-	ID     string // of the entity it is about, if it is about one
-	Reason string
-}
-
-func (v *Violation) Error() string {
-	if v.ID != "" {
-		return fmt.Sprintf("%v: %s (%s): %s: %q", ErrViolation, v.Type, v.Rule, v.Reason, v.ID)
-	}
-	return fmt.Sprintf("%v: %s (%s): %s", ErrViolation, v.Type, v.Rule, v.Reason)
-}
-
-// Is reports that every Violation is an [ErrViolation].
-func (v *Violation) Is(target error) bool { return target == ErrViolation }
 
 // Verifier checks the order of events as the official client does. It is given
 // decoded, expanded events, those of one stream one after the other. The zero
 // Verifier has seen nothing.
 type Verifier struct {
-	phase   phase
-	text    idSet
-	calls   idSet
-	reasons idSet // reasoning messages
-	spans   idSet // reasoning spans
-	steps   map[stepKey]bool
-	active  idSet // subagents
-	closed  idSet
-	owners  [ownedKinds]map[string]Opt[string]
+	phase  phase
+	run    Opt[string] // the run that is going on or was the last to end
+	open   [openKinds]openSet[string]
+	steps  openSet[stepKey]
+	closed idSet // subagents
+	owners [ownedKinds]map[string]Opt[string]
+	seq    uint64 // of the event at hand
 }
 
 type phase uint8
@@ -54,17 +29,36 @@ const (
 
 type idSet map[string]bool
 
-func (s *idSet) add(id string) {
-	if *s == nil {
-		*s = idSet{}
-	}
-	// Not to hold on to the event that the id is a piece of.
-	(*s)[strings.Clone(id)] = true
-}
-
 type stepKey struct {
 	owner Opt[string]
 	name  string
+}
+
+// openKind is what is opened and closed, steps aside.
+type openKind uint8
+
+const (
+	openText openKind = iota
+	openCall
+	openReasoning
+	openSpan
+	openSubagent
+	openKinds
+)
+
+// lives says how the kinds live. What ends a subagent is the end here that went well.
+var lives = [openKinds]struct {
+	rule       string
+	kind       EntityKind
+	owned      ownedKind // not of subagents
+	start, end Type
+	plural     string
+}{
+	openText:      {"V-5", EntityMessage, ownedMessage, TypeTextMessageStart, TypeTextMessageEnd, "text messages"},
+	openCall:      {"V-6", EntityCall, ownedCall, TypeToolCallStart, TypeToolCallEnd, "tool calls"},
+	openReasoning: {"V-7", EntityReasoning, ownedReasoning, TypeReasoningMessageStart, TypeReasoningMessageEnd, "reasoning messages"},
+	openSpan:      {"V-7", EntitySpan, ownedReasoning, TypeReasoningStart, TypeReasoningEnd, "reasoning spans"},
+	openSubagent:  {"V-9", EntitySubagent, 0, TypeSubagentStarted, TypeSubagentFinished, "subagents"},
 }
 
 // ownedKind is what an id that has an owner is the id of (V-10).
@@ -79,34 +73,37 @@ const (
 )
 
 // Verify takes note of the next event. The error is a [*Violation]; the event
-// that is refused changes nothing.
-func (v *Verifier) Verify(e *Event) error {
+// that is refused changes nothing. seq says where the event stands, for the
+// violation alone: its seq in a log, its number in a file counted from 1, or 0
+// for what stands nowhere. Events that one chunk stands for share its seq.
+func (v *Verifier) Verify(seq uint64, e *Event) error {
+	v.seq = seq
 	if err := v.order(e); err != nil {
 		return err
 	}
 	switch e.Type {
 	case TypeTextMessageStart:
-		return v.start(e, "V-5", &v.text, ownedMessage)
+		return v.start(e, openText)
 	case TypeTextMessageContent:
-		return v.goOn(e, "V-5", v.text, ownedMessage)
+		return v.goOn(e, openText)
 	case TypeTextMessageEnd:
-		return v.end(e, "V-5", v.text, ownedMessage)
+		return v.end(e, openText)
 	case TypeReasoningMessageStart:
-		return v.start(e, "V-7", &v.reasons, ownedReasoning)
+		return v.start(e, openReasoning)
 	case TypeReasoningMessageContent:
-		return v.goOn(e, "V-7", v.reasons, ownedReasoning)
+		return v.goOn(e, openReasoning)
 	case TypeReasoningMessageEnd:
-		return v.end(e, "V-7", v.reasons, ownedReasoning)
+		return v.end(e, openReasoning)
 	case TypeReasoningStart:
-		return v.start(e, "V-7", &v.spans, ownedReasoning)
+		return v.start(e, openSpan)
 	case TypeReasoningEnd:
-		return v.end(e, "V-7", v.spans, ownedReasoning)
+		return v.end(e, openSpan)
 	case TypeToolCallStart:
 		return v.startCall(e)
 	case TypeToolCallArgs:
-		return v.goOn(e, "V-6", v.calls, ownedCall)
+		return v.goOn(e, openCall)
 	case TypeToolCallEnd:
-		return v.end(e, "V-6", v.calls, ownedCall)
+		return v.end(e, openCall)
 	case TypeToolCallResult:
 		v.own(ownedMessage, e.MessageID.V, e.SubagentRunID)
 	case TypeStepStarted, TypeStepFinished:
@@ -118,7 +115,7 @@ func (v *Verifier) Verify(e *Event) error {
 			v.own(ownedActivity, e.MessageID.V, e.SubagentRunID)
 		}
 	case TypeActivityDelta:
-		return v.attributed(e, ownedActivity, e.MessageID.V)
+		return v.attributed(e, ownedActivity, EntityActivity, e.MessageID.V)
 	case TypeReasoningEncryptedValue:
 		return v.encrypted(e)
 	case TypeMessagesSnapshot:
@@ -131,8 +128,15 @@ func (v *Verifier) Verify(e *Event) error {
 	return nil
 }
 
-func (e *Event) violation(rule, reason, id string) error {
-	return &Violation{Type: e.Type, Rule: rule, Reason: reason, ID: id}
+// violation begins the answer to an event that is refused.
+func (v *Verifier) violation(e *Event, rule, reason, expected string) *Violation {
+	return &Violation{Type: e.Type, Rule: rule, Seq: v.seq, Reason: reason, Expected: expected}
+}
+
+// about names what the event is about.
+func (v *Violation) about(kind EntityKind, id string, others ...Entity) *Violation {
+	v.Kind, v.ID, v.Others = kind, id, others
+	return v
 }
 
 // order checks where in the course of runs an event stands (V-1 to V-4, V-12).
@@ -140,19 +144,20 @@ func (v *Verifier) order(e *Event) error {
 	switch {
 	case e.Type == TypeRunStarted:
 		if v.phase == running {
-			return e.violation("V-4", "a run is still going on", "")
+			missing := fmt.Sprintf("RUN_FINISHED or RUN_ERROR of %s before RUN_STARTED", shown(v.run.V))
+			return v.violation(e, "V-4", "a run is still going on", missing).about(EntityRun, e.RunID.V, v.runs()...)
 		}
-		*v = Verifier{phase: running}
+		*v = Verifier{phase: running, seq: v.seq, run: Some(strings.Clone(e.RunID.V))}
 		return nil
 	case v.phase == errored:
-		return e.violation("V-1", "after RUN_ERROR", "")
+		return v.ended(e, "V-1", "after RUN_ERROR", "RUN_STARTED")
 	case e.Type == TypeRunError:
 		v.phase = errored
 		return nil
 	case v.phase == finished:
-		return e.violation("V-2", "after RUN_FINISHED", "")
+		return v.ended(e, "V-2", "after RUN_FINISHED", "RUN_STARTED or RUN_ERROR")
 	case v.phase == beforeRuns:
-		return e.violation("V-3", "before the first RUN_STARTED", "")
+		return v.violation(e, "V-3", "before the first RUN_STARTED", "RUN_STARTED or RUN_ERROR")
 	case e.Type == TypeRunFinished:
 		if err := v.allClosed(e); err != nil {
 			return err
@@ -162,20 +167,36 @@ func (v *Verifier) order(e *Event) error {
 	return nil
 }
 
-func (v *Verifier) allClosed(e *Event) error {
-	for _, open := range []struct {
-		what string
-		ids  idSet
-	}{
-		{"text messages", v.text}, {"tool calls", v.calls}, {"reasoning messages", v.reasons},
-		{"reasoning spans", v.spans}, {"subagents", v.active},
-	} {
-		if len(open.ids) > 0 {
-			return e.violation("V-12", open.what+" are still open", "")
-		}
+func (v *Verifier) ended(e *Event, rule, reason, expected string) error {
+	out := v.violation(e, rule, reason, expected)
+	out.Others = v.runs()
+	return out
+}
+
+// runs are the Others of a rule about a run.
+func (v *Verifier) runs() []Entity {
+	if !v.run.Set {
+		return nil
 	}
-	if len(v.steps) > 0 {
-		return e.violation("V-12", "steps are still open", "")
+	return []Entity{{EntityRun, v.run.V}}
+}
+
+func (v *Verifier) allClosed(e *Event) error {
+	for kind := range v.open {
+		open, live := &v.open[kind], &lives[kind]
+		if open.len() == 0 {
+			continue
+		}
+		id, missing := open.first(), string(live.end)
+		if openKind(kind) == openSubagent {
+			missing += " or " + string(TypeSubagentError)
+		}
+		return v.violation(e, "V-12", live.plural+" are still open", before(missing, id, e)).about(live.kind, id, v.runs()...)
+	}
+	if v.steps.len() > 0 {
+		step := v.steps.first()
+		missing := fmt.Sprintf("STEP_FINISHED of %s%s before %s", shown(step.name), ofOwner(step.owner), e.Type)
+		return v.violation(e, "V-12", "steps are still open", missing).about(EntityStep, step.name, append(v.runs(), owning(step.owner)...)...)
 	}
 	return nil
 }
@@ -188,47 +209,48 @@ func (e *Event) entity() string {
 	return e.MessageID.V
 }
 
-func (v *Verifier) start(e *Event, rule string, open *idSet, kind ownedKind) error {
-	id := e.entity()
-	if (*open)[id] {
-		return e.violation(rule, "it is open already", id)
+func (v *Verifier) start(e *Event, kind openKind) error {
+	id, live := e.entity(), &lives[kind]
+	if v.open[kind].has(id) {
+		return v.violation(e, live.rule, "it is open already", before(string(live.end), id, e)).about(live.kind, id)
 	}
-	if err := v.attributed(e, kind, id); err != nil {
+	if err := v.attributed(e, live.owned, live.kind, id); err != nil {
 		return err
 	}
-	if _, known := v.owners[kind][id]; !known {
-		v.own(kind, id, e.SubagentRunID)
+	if _, known := v.owners[live.owned][id]; !known {
+		v.own(live.owned, id, e.SubagentRunID)
 	}
-	open.add(id)
+	// A copy, not to hold on to the event that the id is a piece of.
+	v.open[kind].add(strings.Clone(id))
 	return nil
 }
 
-func (v *Verifier) goOn(e *Event, rule string, open idSet, kind ownedKind) error {
-	id := e.entity()
-	if !open[id] {
-		return e.violation(rule, "it is not open", id)
+func (v *Verifier) goOn(e *Event, kind openKind) error {
+	id, live := e.entity(), &lives[kind]
+	if !v.open[kind].has(id) {
+		return v.violation(e, live.rule, "it is not open", before(string(live.start), id, e)).about(live.kind, id)
 	}
-	return v.attributed(e, kind, id)
+	return v.attributed(e, live.owned, live.kind, id)
 }
 
-func (v *Verifier) end(e *Event, rule string, open idSet, kind ownedKind) error {
-	if err := v.goOn(e, rule, open, kind); err != nil {
+func (v *Verifier) end(e *Event, kind openKind) error {
+	if err := v.goOn(e, kind); err != nil {
 		return err
 	}
-	delete(open, e.entity())
+	v.open[kind].remove(e.entity())
 	return nil
 }
 
 func (v *Verifier) startCall(e *Event) error {
 	id := e.ToolCallID.V
-	if v.calls[id] {
-		return e.violation("V-6", "it is open already", id)
+	if v.open[openCall].has(id) {
+		return v.violation(e, "V-6", "it is open already", before(string(TypeToolCallEnd), id, e)).about(EntityCall, id)
 	}
 	parent, hasParent := Opt[string]{}, false
 	if e.ParentMessageID.Set {
 		parent, hasParent = v.owners[ownedMessage][e.ParentMessageID.V]
-		if err := v.attributed(e, ownedMessage, e.ParentMessageID.V); err != nil {
-			return err
+		if hasParent && e.SubagentRunID.Set && e.SubagentRunID != parent {
+			return v.foreign(e, EntityMessage, e.ParentMessageID.V, parent, Entity{EntityCall, id})
 		}
 	}
 	owner, known := v.owners[ownedCall][id]
@@ -239,70 +261,91 @@ func (v *Verifier) startCall(e *Event) error {
 		} else {
 			v.own(ownedCall, id, e.SubagentRunID)
 		}
-	case e.SubagentRunID.Set && e.SubagentRunID != owner, !e.SubagentRunID.Set && hasParent && parent != owner:
-		return e.violation("V-10", "the call belongs to another agent", id)
+	case e.SubagentRunID.Set && e.SubagentRunID != owner:
+		return v.foreign(e, EntityCall, id, owner)
+	case !e.SubagentRunID.Set && hasParent && parent != owner:
+		expected := "a parentMessageId of " + agent(owner) + ", or none"
+		others := append(owning(owner), Entity{EntityMessage, e.ParentMessageID.V})
+		return v.violation(e, "V-10", "it belongs to another agent than its message", expected).about(EntityCall, id, others...)
 	}
-	v.calls.add(id)
+	v.open[openCall].add(strings.Clone(id))
 	return nil
 }
 
 func (v *Verifier) step(e *Event) error {
 	key := stepKey{e.SubagentRunID, e.StepName.V}
-	if e.Type == TypeStepFinished {
-		if !v.steps[key] {
-			return e.violation("V-8", "the step is not open", key.name)
+	if open := v.steps.has(key); open != (e.Type == TypeStepFinished) {
+		missing, reason := TypeStepStarted, "it is not open"
+		if open {
+			missing, reason = TypeStepFinished, "it is open already"
 		}
-		delete(v.steps, key)
+		expected := fmt.Sprintf("%s of %s%s before %s", missing, shown(key.name), ofOwner(key.owner), e.Type)
+		return v.violation(e, "V-8", reason, expected).about(EntityStep, key.name, owning(key.owner)...)
+	}
+	if e.Type == TypeStepFinished {
+		v.steps.remove(key)
 		return nil
 	}
-	if v.steps[key] {
-		return e.violation("V-8", "the step is open already", key.name)
-	}
-	if v.steps == nil {
-		v.steps = map[stepKey]bool{}
-	}
-	v.steps[key] = true
+	key.name, key.owner.V = strings.Clone(key.name), strings.Clone(key.owner.V)
+	v.steps.add(key)
 	return nil
 }
 
 func (v *Verifier) subagent(e *Event) error {
-	id := e.SubagentRunID.V
-	if e.Type != TypeSubagentStarted {
-		if !v.active[id] {
-			return e.violation("V-9", "the subagent is not active", id)
+	id, active := e.SubagentRunID.V, &v.open[openSubagent]
+	fail := func(reason, expected string, others ...Entity) error {
+		return v.violation(e, "V-9", reason, expected).about(EntitySubagent, id, others...)
+	}
+	switch parent := e.ParentSubagentRunID; {
+	case e.Type != TypeSubagentStarted && v.closed[id]:
+		return fail("it has ended already", "no second end of "+shown(id))
+	case e.Type != TypeSubagentStarted && !active.has(id):
+		return fail("it is not active", before(string(TypeSubagentStarted), id, e))
+	case e.Type != TypeSubagentStarted:
+		active.remove(id)
+		if v.closed == nil {
+			v.closed = idSet{}
 		}
-		delete(v.active, id)
-		v.closed.add(id)
+		v.closed[strings.Clone(id)] = true
 		return nil
+	case active.has(id) || v.closed[id]:
+		return fail("it has been started already", "a subagentRunId that is new in this run")
+	case parent.Set && !active.has(parent.V) && !v.closed[parent.V]:
+		return fail("its parent is no subagent of this run",
+			fmt.Sprintf("SUBAGENT_STARTED of %s before that of %s", shown(parent.V), shown(id)), Entity{EntitySubagent, parent.V})
 	}
-	if v.active[id] || v.closed[id] {
-		return e.violation("V-9", "the subagent has been started already", id)
-	}
-	if parent := e.ParentSubagentRunID; parent.Set && !v.active[parent.V] && !v.closed[parent.V] {
-		return e.violation("V-9", "its parent is no subagent of this run", id)
-	}
-	v.active.add(id)
+	active.add(strings.Clone(id))
 	return nil
 }
 
 func (v *Verifier) encrypted(e *Event) error {
 	id := e.EntityID.V
 	if e.Subtype.V == "tool-call" {
-		return v.attributed(e, ownedCall, id)
+		return v.attributed(e, ownedCall, EntityCall, id)
 	}
 	if _, known := v.owners[ownedMessage][id]; known {
-		return v.attributed(e, ownedMessage, id)
+		return v.attributed(e, ownedMessage, EntityMessage, id)
 	}
-	return v.attributed(e, ownedReasoning, id)
+	return v.attributed(e, ownedReasoning, EntityReasoning, id)
 }
 
 // attributed checks that an event's tag is the owner of what it names (V-10).
-func (v *Verifier) attributed(e *Event, kind ownedKind, id string) error {
-	owner, known := v.owners[kind][id]
+func (v *Verifier) attributed(e *Event, owned ownedKind, kind EntityKind, id string) error {
+	owner, known := v.owners[owned][id]
 	if known && e.SubagentRunID.Set && e.SubagentRunID != owner {
-		return e.violation("V-10", "it belongs to another agent", id)
+		return v.foreign(e, kind, id, owner)
 	}
 	return nil
+}
+
+// foreign is the violation of an event with the tag of an agent that does not
+// own what it names.
+func (v *Verifier) foreign(e *Event, kind EntityKind, id string, owner Opt[string], others ...Entity) error {
+	expected := "no subagentRunId"
+	if owner.Set {
+		expected = "subagentRunId " + shown(owner.V) + " or none"
+	}
+	return v.violation(e, "V-10", "it belongs to another agent", expected).about(kind, id, append(owning(owner), others...)...)
 }
 
 func (v *Verifier) own(kind ownedKind, id string, owner Opt[string]) {

@@ -6,17 +6,20 @@ import (
 	"slices"
 )
 
-// VerifierState is all that a [Verifier] remembers. Lists are sorted: the same
-// verifier always gives the same state.
+// VerifierState is all that a [Verifier] remembers: the same verifier always
+// gives the same state.
 type VerifierState struct {
-	Phase int // 0: before the first run, 1: in a run, 2: after RUN_FINISHED, 3: after RUN_ERROR
+	Phase int         // 0: before the first run, 1: in a run, 2: after RUN_FINISHED, 3: after RUN_ERROR
+	Run   Opt[string] // the run that is going on or has ended; none before the first
 
-	// Ids of what is open.
+	// Ids of what is open, in order of opening.
 	Texts, Calls, Reasonings, Spans []string
 	Steps                           []StepID
-	Active, Closed                  []string // subagents
+	Active                          []string // subagents
+	// Closed are the subagents that have ended, sorted.
+	Closed []string
 
-	// The owners of the ids that have been seen.
+	// The owners of the ids that have been seen, sorted by id.
 	Messages, ToolCalls, Activities, ReasoningIDs []Ownership
 }
 
@@ -34,17 +37,13 @@ type Ownership struct {
 
 // State returns what v remembers.
 func (v *Verifier) State() VerifierState {
-	s := VerifierState{
-		Phase: int(v.phase),
-		Texts: v.text.sorted(), Calls: v.calls.sorted(), Reasonings: v.reasons.sorted(), Spans: v.spans.sorted(),
-		Active: v.active.sorted(), Closed: v.closed.sorted(),
+	s := VerifierState{Phase: int(v.phase), Run: v.run, Closed: v.closed.sorted()}
+	for kind, to := range s.open() {
+		*to = v.open[kind].keys()
 	}
-	for key := range v.steps {
+	for _, key := range v.steps.keys() {
 		s.Steps = append(s.Steps, StepID{Owner: key.owner, Name: key.name})
 	}
-	slices.SortFunc(s.Steps, func(a, b StepID) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), compareOwners(a.Owner, b.Owner))
-	})
 	for kind, to := range s.owners() {
 		*to = make([]Ownership, 0, len(v.owners[kind]))
 		for id, owner := range v.owners[kind] {
@@ -53,6 +52,13 @@ func (v *Verifier) State() VerifierState {
 		slices.SortFunc(*to, func(a, b Ownership) int { return cmp.Compare(a.ID, b.ID) })
 	}
 	return s
+}
+
+// open are the lists of what is open by kind.
+func (s *VerifierState) open() [openKinds]*[]string {
+	return [openKinds]*[]string{
+		openText: &s.Texts, openCall: &s.Calls, openReasoning: &s.Reasonings, openSpan: &s.Spans, openSubagent: &s.Active,
+	}
 }
 
 // owners are the lists of owners by kind.
@@ -71,42 +77,26 @@ func (s idSet) sorted() []string {
 	return out
 }
 
-func compareOwners(a, b Opt[string]) int {
-	if a.Set != b.Set {
-		if b.Set {
-			return -1
-		}
-		return 1
-	}
-	return cmp.Compare(a.V, b.V)
-}
-
 // RestoreVerifier returns a verifier that goes on from a state. It fails if no
 // verifier is ever in that state's phase.
 func RestoreVerifier(s VerifierState) (*Verifier, error) {
 	if s.Phase < 0 || s.Phase > int(errored) {
 		return nil, fmt.Errorf("agui: no verifier is in phase %d", s.Phase)
 	}
-	v := &Verifier{phase: phase(s.Phase)}
-	for _, open := range []struct {
-		to  *idSet
-		ids []string
-	}{
-		{&v.text, s.Texts}, {&v.calls, s.Calls}, {&v.reasons, s.Reasonings}, {&v.spans, s.Spans},
-		{&v.active, s.Active}, {&v.closed, s.Closed},
-	} {
-		if len(open.ids) > 0 {
-			*open.to = make(idSet, len(open.ids))
-		}
-		for _, id := range open.ids {
-			(*open.to)[id] = true
-		}
+	v := &Verifier{phase: phase(s.Phase), run: s.Run}
+	for kind, ids := range s.open() {
+		v.open[kind] = openSetOf(*ids)
 	}
-	for _, step := range s.Steps {
-		if v.steps == nil {
-			v.steps = make(map[stepKey]bool)
-		}
-		v.steps[stepKey{step.Owner, step.Name}] = true
+	steps := make([]stepKey, len(s.Steps))
+	for i, step := range s.Steps {
+		steps[i] = stepKey{step.Owner, step.Name}
+	}
+	v.steps = openSetOf(steps)
+	if len(s.Closed) > 0 {
+		v.closed = make(idSet, len(s.Closed))
+	}
+	for _, id := range s.Closed {
+		v.closed[id] = true
 	}
 	for kind, list := range s.owners() {
 		if len(*list) > 0 {

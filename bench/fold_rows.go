@@ -231,7 +231,7 @@ func streamPasses(_ context.Context, b *bench) ([]Result, error) {
 		return oneCore(func() {
 			var v agui.Verifier
 			for _, e := range text {
-				if err := v.Verify(e); err != nil {
+				if err := v.Verify(0, e); err != nil {
 					failed = err
 				}
 			}

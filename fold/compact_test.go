@@ -290,7 +290,7 @@ func (a *acceptor) take(line string) bool {
 		return false
 	}
 	for _, e := range events {
-		if a.verifier.Verify(e) != nil {
+		if a.verifier.Verify(0, e) != nil {
 			return false
 		}
 	}

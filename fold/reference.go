@@ -90,7 +90,7 @@ func (r *reference) through(rec Record) (Stage, []*agui.Event, error) {
 		return "", events, nil
 	}
 	for _, e := range events {
-		if err := r.verifier.Verify(e); err != nil {
+		if err := r.verifier.Verify(rec.Seq, e); err != nil {
 			return StageVerify, nil, err
 		}
 	}

@@ -3,6 +3,7 @@ package fold
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"math"
 	"strconv"
 
@@ -60,6 +61,8 @@ type Warning struct {
 
 // AppendReferenceJSON appends a view of the profile [Reference] as canonical
 // JSON: messages, state, pendingInterrupts, appliedEvents, error and warnings.
+// An error is {at, message, stage}, that of the stage verify also has its
+// violation ([agui.Violation.JSON]).
 // The view of another profile has its messages, state and pending interrupts,
 // all its events applied and no error.
 func (v *View) AppendReferenceJSON(dst []byte) []byte {
@@ -69,11 +72,15 @@ func (v *View) AppendReferenceJSON(dst []byte) []byte {
 	}
 	failed := jsonvalue.NewNull()
 	if r.Error != nil {
-		failed = jsonvalue.NewObject(
-			jsonvalue.Member{Name: "at", Value: jsonvalue.NewInt(int64(r.Error.At))},
-			jsonvalue.Member{Name: "message", Value: jsonvalue.NewString(r.Error.Err.Error())},
-			jsonvalue.Member{Name: "stage", Value: jsonvalue.NewString(string(r.Error.Stage))},
-		)
+		members := []jsonvalue.Member{
+			{Name: "at", Value: jsonvalue.NewInt(int64(r.Error.At))},
+			{Name: "message", Value: jsonvalue.NewString(r.Error.Err.Error())},
+			{Name: "stage", Value: jsonvalue.NewString(string(r.Error.Stage))},
+		}
+		if violation, ok := errors.AsType[*agui.Violation](r.Error.Err); ok {
+			members = append(members, jsonvalue.Member{Name: "violation", Value: violation.JSON()})
+		}
+		failed = jsonvalue.NewObject(members...)
 	}
 	warnings := make([]agui.Value, len(r.Warnings))
 	for i, w := range r.Warnings {

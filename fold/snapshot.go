@@ -9,7 +9,7 @@ import (
 
 // SnapshotVersion is the version of the snapshots that [Fold.Snapshot] writes,
 // and the only one that [Restore] reads. It is a snapshot's first byte.
-const SnapshotVersion = 1
+const SnapshotVersion = 2
 
 // ErrSnapshot says that bytes are no snapshot that can be restored here. What it
 // wraps is always a [*SnapshotError].

@@ -75,7 +75,7 @@ func (w *snapshotWriter) pendingInterrupt(in *agui.Interrupt) {
 }
 
 const (
-	errorFields = 8
+	errorFields = 9
 	// The kinds of errors that end a stream.
 	errorInvalid   = 0 // an agui.InvalidEventError
 	errorMalformed = 1 // an agui.MalformedError
@@ -100,6 +100,9 @@ func (w *snapshotWriter) streamError(e *StreamError) {
 		w.text(id)
 		w.text(reason)
 		w.number(offset)
+		if kind != errorViolation {
+			w.null()
+		}
 	}
 	var invalid *agui.InvalidEventError
 	var malformed *agui.MalformedError
@@ -112,6 +115,7 @@ func (w *snapshotWriter) streamError(e *StreamError) {
 		fields(errorChunk, chunk.Type, chunk.Rule, "", chunk.Reason, 0)
 	case errors.As(e.Err, &violation):
 		fields(errorViolation, violation.Type, violation.Rule, violation.ID, violation.Reason, 0)
+		w.violation(violation)
 	case errors.As(e.Err, &invalid):
 		fields(errorInvalid, "", "", "", invalid.Reason, invalid.Offset)
 	default:
@@ -132,11 +136,43 @@ func (r *snapshotReader) streamError() *StreamError {
 	case errorChunk:
 		e.Err = &agui.ChunkError{Type: t, Rule: rule, Reason: reason}
 	case errorViolation:
-		e.Err = &agui.Violation{Type: t, Rule: rule, ID: id, Reason: reason}
+		v := &agui.Violation{Type: t, Rule: rule, ID: id, Reason: reason}
+		r.violation(v)
+		e.Err = v
+		return e
 	default:
 		e.Err = &agui.InvalidEventError{Offset: offset, Reason: reason}
 	}
+	r.check(r.isNull(), "of an error with more fields")
 	return e
+}
+
+const violationFields = 4
+
+// violation writes what a violation has beside what other errors have.
+func (w *snapshotWriter) violation(v *agui.Violation) {
+	w.list(violationFields)
+	w.uint(v.Seq)
+	w.text(string(v.Kind))
+	writeList(w, v.Others, (*snapshotWriter).entity)
+	w.text(v.Expected)
+}
+
+func (r *snapshotReader) violation(v *agui.Violation) {
+	r.fields(violationFields)
+	v.Seq, v.Kind = r.uint(), agui.EntityKind(r.text())
+	v.Others = readList(r, pairFields, (*snapshotReader).entity)
+	v.Expected = r.text()
+}
+
+func (w *snapshotWriter) entity(e *agui.Entity) {
+	w.list(pairFields)
+	w.text(string(e.Kind))
+	w.text(e.ID)
+}
+
+func (r *snapshotReader) entity(e *agui.Entity) {
+	e.Kind, e.ID = agui.EntityKind(r.text()), r.text()
 }
 
 const warningFields = 3
@@ -170,13 +206,14 @@ func (r *snapshotReader) chunkStream(s *agui.ChunkStream) {
 	s.Owner, s.ID, s.Role, s.Name, s.ToolCallName, s.ParentID = r.opt(), r.text(), r.opt(), r.opt(), r.opt(), r.opt()
 }
 
-const verifierFields = 12
+const verifierFields = 13
 
-// verifier writes the phase, six lists of ids, the open steps, and four lists of
+// verifier writes the phase, the run, six lists of ids, the open steps, and four lists of
 // ids with their owners.
 func (w *snapshotWriter) verifier(s agui.VerifierState) {
 	w.list(verifierFields)
 	w.number(s.Phase)
+	w.opt(s.Run)
 	for _, ids := range [...][]string{s.Texts, s.Calls, s.Reasonings, s.Spans, s.Active, s.Closed} {
 		w.texts(ids)
 	}
@@ -189,7 +226,7 @@ func (w *snapshotWriter) verifier(s agui.VerifierState) {
 func (r *snapshotReader) verifier(to *agui.Verifier) {
 	var s agui.VerifierState
 	r.fields(verifierFields)
-	s.Phase = r.int()
+	s.Phase, s.Run = r.int(), r.opt()
 	for _, ids := range [...]*[]string{&s.Texts, &s.Calls, &s.Reasonings, &s.Spans, &s.Active, &s.Closed} {
 		*ids = r.texts()
 	}

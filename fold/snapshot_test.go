@@ -265,7 +265,7 @@ func TestRestoreTakesLimits(t *testing.T) {
 // and what follows.
 func fixture(t testing.TB, profile fold.Profile) (before, after []fold.Record) {
 	t.Helper()
-	file := filepath.Join("testdata", "snapshot-v1", profile.String())
+	file := filepath.Join("testdata", "snapshot-v2", profile.String())
 	lines := readLines(t, file+".before.jsonl")
 	n := len(lines)
 	records := recordsOf(append(lines, readLines(t, file+".after.jsonl")...), profile)
@@ -311,15 +311,29 @@ func TestSnapshotOfTheFixtures(t *testing.T) {
 	}
 }
 
+// What version 1 wrote is refused as such: who has the records folds them anew.
+func TestSnapshotsOfVersion1(t *testing.T) {
+	for _, profile := range bothProfiles {
+		snapshot, err := os.ReadFile(filepath.Join("testdata", "snapshot-v1", profile.String()+".snapshot"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = fold.Restore(snapshot, fold.Options{Profile: profile})
+		if refused, ok := errors.AsType[*fold.SnapshotError](err); !ok || refused.Version != 1 {
+			t.Errorf("%s: error %v", profile, err)
+		}
+	}
+}
+
 var update = flag.Bool("update", false, "write the stored snapshots anew")
 
-// A snapshot that version 1 once wrote can be restored, shows what it showed and
-// goes on as it did. As long as 1 is the version, it is also what is written.
+// A snapshot that version 2 once wrote can be restored, shows what it showed and
+// goes on as it did. As long as 2 is the version, it is also what is written.
 func TestStoredSnapshots(t *testing.T) {
 	for _, profile := range bothProfiles {
 		_, after := fixture(t, profile)
 		stored := func(suffix string, now []byte) []byte {
-			name := filepath.Join("testdata", "snapshot-v1", profile.String()+suffix)
+			name := filepath.Join("testdata", "snapshot-v2", profile.String()+suffix)
 			if *update {
 				if err := os.WriteFile(name, now, 0o644); err != nil {
 					t.Fatal(err)

@@ -95,6 +95,22 @@ func TestFoldWithoutVerification(t *testing.T) {
 	c.with(order).fails(exitRefused, "V-2", "fold", "-", "--verify", "strict", "--compact")
 }
 
+// A fault says what would have been right, in words and, in the profile
+// reference, in members.
+func TestFoldSaysWhatWasExpected(t *testing.T) {
+	c := newCLI(t)
+	stream := turn("r1", "", "one") + "\n" + `{"type":"RUN_STARTED","threadId":"t","runId":"r2"}` + "\n" + `{"type":"TOOL_CALL_END","toolCallId":"c"}` + "\n"
+	c.with(stream).fails(exitRefused, `line 8: protocol violation: TOOL_CALL_END at 7 (V-6): call "c": it is not open; expected TOOL_CALL_START of "c" before TOOL_CALL_END`,
+		"fold", "-", "--verify", "strict")
+	out := memberOf(t, c.with(stream).ok("fold", "-", "--profile", "reference", "--json"), "error")
+	want := `{"expected":"TOOL_CALL_START of \"c\" before TOOL_CALL_END","id":"c","kind":"call","reason":"it is not open","rule":"V-6","seq":7,"type":"TOOL_CALL_END"}`
+	if got := memberOf(t, out, "violation"); got != want || memberOf(t, out, "at") != "7" || memberOf(t, out, "stage") != `"verify"` {
+		t.Errorf("the error is %s", out)
+	}
+	// --compact leaves the numbers of what was given.
+	c.with(stream).fails(exitRefused, "line 8: ", "fold", "-", "--verify", "strict", "--compact")
+}
+
 // The profile reference prints what the oracle prints.
 func TestFoldReference(t *testing.T) {
 	c := newCLI(t)
