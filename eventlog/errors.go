@@ -136,15 +136,18 @@ func (e *RunActiveError) Is(target error) bool { return target == ErrRunActive }
 // FencedError says what the lease was and what is true now.
 type FencedError struct {
 	Run     agui.RunKey
-	Epoch   uint64         // of the writer that was refused
-	Current uint64         // the epoch that holds now; 0: none
-	Owner   string         // who holds it now
+	Epoch   uint64         // of the lease that was refused; 0: none was asked for
+	Current uint64         // of the lease that was given after it, if one was
+	Owner   string         // whose that is
 	Status  agui.RunStatus // of the run
 }
 
 func (e *FencedError) Error() string {
-	if e.Current > e.Epoch {
+	switch {
+	case e.Current > e.Epoch:
 		return fmt.Sprintf("%v: run %q was taken over by %s (epoch %d, yours %d)", ErrFenced, e.Run, e.Owner, e.Current, e.Epoch)
+	case e.Status == agui.RunRunning:
+		return fmt.Sprintf("%v: nobody holds run %q", ErrFenced, e.Run)
 	}
 	return fmt.Sprintf("%v: run %q has ended (%v)", ErrFenced, e.Run, e.Status)
 }

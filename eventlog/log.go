@@ -18,14 +18,28 @@ type Log interface {
 	// Refusals, with nothing written: ErrInvalidEvent, ErrTooLarge, ErrInvalid,
 	// ErrConflict (expected seq, or the key with other events), ErrRunNotFound
 	// (of an explicit run or parent), ErrRunActive (a run starts while the
-	// head's run is held by a writer, or the batch would write into such a run).
+	// head's run is held by a writer, or the batch would write into such a run),
+	// ErrFenced (the batch has a lease, and it is gone).
 	Append(ctx context.Context, thread ThreadKey, batch Batch) (Appended, error)
 
 	// BeginRun starts a run by committing its RUN_STARTED and gives the lease
 	// to write it. A run id that the thread has used, whatever became of its
 	// run, is refused with ErrRunExists. If the head's run is still open and has
-	// an owner, ErrRunActive; if it has none, it is closed as abandoned first.
+	// an owner, ErrRunActive; if it has none, or its lease has expired, it is
+	// closed as abandoned first.
 	BeginRun(ctx context.Context, thread ThreadKey, start RunStart) (Writer, error)
+
+	// TakeRun gives a new lease, of a higher epoch, on a run that has not ended,
+	// whoever holds it: to go on writing it, or to end it. Its former writer gets
+	// ErrFenced, also for what it has enqueued and what is not yet committed.
+	// ErrThreadNotFound, ErrRunNotFound, ErrFenced if the run has ended.
+	TakeRun(ctx context.Context, thread ThreadKey, run agui.RunKey, holder Holder) (Writer, error)
+
+	// Attach gives a writer for a lease that was given before, to this process
+	// or another, before or after a restart. Thread, Run and Epoch say which.
+	// ErrFenced if it is not the run's current lease, or the run has ended;
+	// ErrThreadNotFound, ErrRunNotFound. It writes nothing and renews nothing.
+	Attach(ctx context.Context, lease Lease) (Writer, error)
 
 	// Read yields records in the order of their seqs, up to the end that was
 	// durable when it was called. The records are the caller's to keep.
@@ -40,8 +54,20 @@ type Log interface {
 	// Runs lists the runs of a thread in order of their starts.
 	Runs(ctx context.Context, thread ThreadKey) ([]Run, error)
 
-	// Commits yields the durable commits of all scopes and threads from a
-	// position on.
+	// AppendCompanion writes a batch to the companion stream of a thread, which
+	// it creates if need be. When it returns nil, the batch is durable. What it
+	// gives back are seqs of the companion stream.
+	//
+	// Refusals, with nothing written: ErrInvalid, ErrTooLarge, ErrConflict.
+	AppendCompanion(ctx context.Context, thread ThreadKey, batch CompanionBatch) (Appended, error)
+
+	// Companion yields the entries of a thread's companion stream from seq from
+	// (0 is 1) to seq to (0: the end that was durable when it was called). The
+	// entries are the caller's to keep.
+	Companion(ctx context.Context, thread ThreadKey, from, to uint64) iter.Seq2[Entry, error]
+
+	// Commits yields the durable commits of all scopes and threads, and of all
+	// streams, from a position on.
 	Commits(ctx context.Context, from uint64) iter.Seq2[Commit, error]
 
 	// Watermark is the position up to which all is durable; 0 in a new log.
@@ -84,6 +110,10 @@ type Batch struct {
 	// with the first seqs and writes nothing, with others it is a conflict.
 	// Empty: none. At most 1,024 bytes; kept for 7 days.
 	Key string
+	// Lease writes the events under a lease, as [Writer.Append] does, and renews
+	// it: Run, Parent and Origin are left zero then. Of the lease, Run and Epoch
+	// count. A key that is known is answered also when the lease is gone.
+	Lease *Lease
 }
 
 // Expect is a condition on a thread's last seq. The zero value is none.
@@ -120,7 +150,34 @@ type RunStart struct {
 	// InputDigest is kept with the run, so that a repeated start can be told
 	// from another run of the same id.
 	InputDigest [16]byte
+	// Holder is who will write the run.
+	Holder Holder
+	// TakeOver closes what still runs in the lineage to be continued, with the
+	// ends that it lacks and as abandoned, in the commit of the start, instead of
+	// refusing it with ErrRunActive. Its writers get ErrFenced, naming the new
+	// holder.
+	TakeOver bool
 }
+
+// Holder is who holds a lease, and for how long.
+type Holder struct {
+	// Owner names the holder in the errors of others. Empty: this process, as
+	// host/process. At most 4,096 bytes of text.
+	Owner string
+	// TTL is how long the lease lasts without being renewed: for a holder in
+	// another process, which may die alone. Every append renews it, and so does
+	// Writer.Renew. When it has expired, the log closes the run as abandoned; so
+	// it does after a restart, and not before. From [MinTTL] to [MaxTTL].
+	//
+	// 0: the lease does not expire; it ends with the run, or with this process.
+	TTL time.Duration
+}
+
+// The bounds of Holder.TTL.
+const (
+	MinTTL = 10 * time.Millisecond
+	MaxTTL = 24 * time.Hour
+)
 
 // Writer writes one run, under a lease. It is safe for concurrent use.
 type Writer interface {
@@ -140,6 +197,10 @@ type Writer interface {
 	// Sync waits until all that was enqueued is durable and gives the seq of
 	// the writer's last durable record.
 	Sync(ctx context.Context) (uint64, error)
+	// Renew says that the holder is alive: the lease lasts its TTL from now. It
+	// is a matter of the disk only now and then. ErrFenced if the lease is gone;
+	// one that has expired cannot be renewed.
+	Renew(ctx context.Context) (Lease, error)
 	// End gives the lease back. If the run has no terminal event, it is closed
 	// with the ends that it lacks and a RUN_ERROR of this code and message.
 	// Ending twice changes nothing.
@@ -151,7 +212,13 @@ type Lease struct {
 	Thread ThreadKey
 	Run    agui.RunKey
 	Epoch  uint64 // grows with every lease given for a run of the thread
-	Owner  string // who holds it: host and process
+	Owner  string // who holds it
+	// TTL is how long it lasts without being renewed; 0: it does not expire.
+	TTL time.Duration
+	// Expires is when it ends unless it is renewed; zero: it does not expire.
+	// Not every renewal is on disk: after a restart of the log the end may come
+	// up to half a TTL later, never earlier.
+	Expires time.Time
 }
 
 // ReadOptions select records of a thread. The zero value: all.
@@ -220,10 +287,12 @@ func (o *Origin) UnmarshalText(text []byte) error {
 type Thread struct {
 	Key     ThreadKey
 	Created time.Time
-	Updated time.Time // of the latest commit
+	Updated time.Time // of the latest commit of records
 	LastSeq uint64    // 0: no records
 	Runs    int
 	Head    agui.RunKey // the run to continue from; the zero key: none
+	// CompanionSeq is the last seq of the companion stream; 0: it is empty.
+	CompanionSeq uint64
 }
 
 // Run is one run of a thread, with what the log knows beside the tree.
@@ -251,9 +320,34 @@ func Tree(runs []Run) []agui.Run {
 type Commit struct {
 	Position uint64
 	Thread   ThreadKey
-	First    uint64 // seq of its first record
-	Count    int    // number of records; 0: the thread was created empty
-	Time     time.Time
+	// Stream says of what it is: First and Count are records, entries of the
+	// companion stream, or nothing.
+	Stream Stream
+	First  uint64 // seq of its first record or entry; 0: there is none
+	Count  int    // how many; 0: the thread was created empty, or its Stream is StreamControl
+	Time   time.Time
+}
+
+// Stream is what a commit is of.
+type Stream uint8
+
+// The streams of commits. Whoever follows records passes over the others.
+const (
+	StreamEvents    Stream = iota // records: AG-UI events
+	StreamCompanion               // entries of the companion stream
+	StreamControl                 // neither: something about the thread has changed, as the holder of a run
+)
+
+func (s Stream) String() string {
+	switch s {
+	case StreamEvents:
+		return "events"
+	case StreamCompanion:
+		return "companion"
+	case StreamControl:
+		return "control"
+	}
+	return "unknown"
 }
 
 // Limits are the sizes beyond which an append is refused. A zero field has the
@@ -261,9 +355,9 @@ type Commit struct {
 type Limits struct {
 	IDBytes     int // bytes of a scope or a thread id; 4,096
 	KeyBytes    int // bytes of an idempotency key; 1,024
-	EventBytes  int // bytes of one event; 32 MiB
-	BatchEvents int // events of one batch; 10,000
-	BatchBytes  int // bytes of all events of one batch; 64 MiB
+	EventBytes  int // bytes of one event, and of one companion entry's body; 32 MiB
+	BatchEvents int // events, or entries, of one batch; 10,000
+	BatchBytes  int // bytes of all events, or entries, of one batch; 64 MiB
 	OpenRuns    int // running runs of one thread; 1,000
 }
 

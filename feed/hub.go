@@ -71,7 +71,9 @@ func (h *Hub) watch(ctx context.Context, seen uint64) {
 					h.wakeAll()
 					break
 				}
-				h.wake(c.Thread)
+				if c.Stream != eventlog.StreamCompanion {
+					h.wake(c.Thread)
+				}
 				mark = max(mark, c.Position)
 			}
 		}

@@ -14,6 +14,9 @@ import (
 type Config struct {
 	Limits eventlog.Limits
 	Now    func() time.Time // nil: the real clock
+	// After is the clock's timer; nil: the real one. What it gives fires once d
+	// has passed by Now, unless it is stopped before.
+	After func(d time.Duration) (fired <-chan time.Time, stop func() bool)
 }
 
 // Factory opens the log of one place. A test gets a place of its own.
@@ -67,6 +70,26 @@ func Run(t *testing.T, factory func(t *testing.T) Factory) {
 		{"Recovery", testRecovery},
 		{"CrashKeepsTheAcknowledged", testCrashKeepsTheAcknowledged},
 		{"Reopen", testReopen},
+		{"LeaseEndsByItself", testLeaseEndsByItself},
+		{"LeaseIsRenewed", testLeaseIsRenewed},
+		{"LeaseOutlivesTheProcess", testLeaseOutlivesTheProcess},
+		{"LeaseExpiresWhileClosed", testLeaseExpiresWhileClosed},
+		{"ExpiredBeforeATimer", testExpiredBeforeATimer},
+		{"TakeRun", testTakeRun},
+		{"TakeRunRefused", testTakeRunRefused},
+		{"TakeRunFencesThePipeline", testTakeRunFencesThePipeline},
+		{"TakeRunRace", testTakeRunRace},
+		{"TakeOver", testTakeOver},
+		{"Attach", testAttach},
+		{"AppendUnderALease", testAppendUnderALease},
+		{"CancelledWorker", testCancelledWorker},
+		{"Holders", testHolders},
+		{"RecoveryClosesEachKind", testRecoveryClosesEachKind},
+		{"Companion", testCompanion},
+		{"CompanionRefused", testCompanionRefused},
+		{"CompanionKeys", testCompanionKeys},
+		{"CompanionRace", testCompanionRace},
+		{"CompanionScopes", testCompanionScopes},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := &place{factory: factory(t), t: t}
@@ -200,6 +223,7 @@ func Check(ctx context.Context, log eventlog.Log) []error {
 	position := uint64(0)
 	ends := make(map[eventlog.ThreadKey]uint64)
 	commits := make(map[eventlog.ThreadKey][]eventlog.Commit)
+	companions := make(map[eventlog.ThreadKey][]eventlog.Commit)
 	for c, err := range log.Commits(ctx, 0) {
 		if err != nil {
 			return append(faults, err)
@@ -208,6 +232,13 @@ func Check(ctx context.Context, log eventlog.Log) []error {
 			bad("commit %d follows %d", c.Position, position)
 		}
 		position = c.Position
+		if c.Stream == eventlog.StreamCompanion {
+			companions[c.Thread] = append(companions[c.Thread], c)
+			continue
+		}
+		if c.Stream == eventlog.StreamControl && (c.Count != 0 || c.First != 0) {
+			bad("control commit %d has records %d, %d", c.Position, c.First, c.Count)
+		}
 		if c.Count > 0 && c.First != ends[c.Thread]+1 {
 			bad("commit %d of %q begins at %d behind %d", c.Position, c.Thread.Thread, c.First, ends[c.Thread])
 		}
@@ -219,6 +250,9 @@ func Check(ctx context.Context, log eventlog.Log) []error {
 	}
 	for k := range commits {
 		faults = append(faults, checkThread(ctx, log, k, commits[k])...)
+	}
+	for k := range companions {
+		faults = append(faults, checkCompanion(ctx, log, k, companions[k])...)
 	}
 	return faults
 }

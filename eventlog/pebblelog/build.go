@@ -19,6 +19,7 @@ type builder struct {
 	touched  []int // runs whose rows readers must see anew
 	stored   []int // runs whose rows must be written
 	unpin    int
+	stream   stream
 	row      bool // the thread's row must be written
 	needed   bool // there is a commit even without records
 	link     link
@@ -122,32 +123,6 @@ func (b *builder) touch(i int, store bool) {
 	}
 }
 
-// hold gives the lease of a run.
-func (b *builder) hold(i int, owner string, digest [16]byte) uint64 {
-	a := &b.thread.applied
-	a.epoch++
-	in := &a.info[i]
-	in.held, in.epoch, in.owner, in.digest = true, a.epoch, owner, digest
-	a.held++
-	b.set(leaseKey(a.ord, uint32(i+1)), b.log.enc.lease(leaseRow{}))
-	b.touch(i, true)
-	b.row = true
-	return a.epoch
-}
-
-// unhold ends the lease of a run, if there is one.
-func (b *builder) unhold(i int) {
-	a := &b.thread.applied
-	if !a.info[i].held {
-		return
-	}
-	a.info[i].held = false
-	a.held--
-	_ = b.group.batch.Delete(leaseKey(a.ord, uint32(i+1)), nil)
-	b.unpin++
-	b.touch(i, true)
-}
-
 // close ends a running run with the events that it lacks.
 func (b *builder) close(k agui.RunKey, code, message string) {
 	for _, raw := range b.thread.applied.tracker.Closing(k, code, message) {
@@ -180,11 +155,13 @@ func (b *builder) finish() {
 	}
 	b.exist()
 	l, a := b.log, &b.thread.applied
-	a.updated = b.time
+	if b.stream == streamEvents {
+		a.updated = b.time
+	}
 	for _, i := range b.stored {
 		b.storeRun(i)
 	}
-	row := commitRow{ord: a.ord, first: b.first, count: b.count, time: b.time}
+	row := commitRow{ord: a.ord, first: b.first, count: b.count, time: b.time, stream: b.stream}
 	if b.count == 0 {
 		row.first = 0
 	}
@@ -218,7 +195,7 @@ func (b *builder) change() change {
 	a := &b.thread.applied
 	b.log.cache.pin(b.thread)
 	ch := change{
-		thread: b.thread, ord: a.ord, created: a.created, updated: a.updated, lastSeq: a.lastSeq,
+		thread: b.thread, ord: a.ord, created: a.created, updated: a.updated, lastSeq: a.lastSeq, companion: a.companion,
 		head: int(a.runOrdinal(a.tracker.Head())) - 1, unpin: b.unpin,
 	}
 	slices.Sort(b.touched)

@@ -24,10 +24,16 @@ type callKind uint8
 const (
 	callAppend callKind = iota
 	callBegin
-	callWrite   // events through a lease
-	callEnd     // a lease is given back
-	callRecover // runs of a process that died are closed
-	callRows    // rows that belong to no commit
+	callWrite     // events through a lease
+	callEnd       // a lease is given back
+	callRenew     // a lease is renewed
+	callLeased    // events through a lease, without a writer
+	callTake      // a lease is given on a run that is there
+	callAttach    // a writer is wanted for a lease that was given
+	callExpire    // runs whose leases have expired are closed
+	callRecover   // runs of a process that died are closed
+	callRows      // rows that belong to no commit
+	callCompanion // entries of the companion stream
 )
 
 // call is one write on its way through the committer.
@@ -46,7 +52,12 @@ type call struct {
 	idem   string
 	digest [16]byte // of the events for idem; of the input for callBegin
 
-	writer        *writer                                 // callWrite and callEnd
+	lease    eventlog.Lease   // callAttach and callLeased
+	holder   eventlog.Holder  // callBegin and callTake
+	takeOver bool             // callBegin
+	entries  []eventlog.Entry // callCompanion
+
+	writer        *writer                                 // callWrite, callEnd, callRenew; the answer to callBegin, callTake, callAttach
 	code, message string                                  // callEnd
 	rows          func(put func(key, value []byte)) error // callRows; a nil value deletes
 
@@ -54,6 +65,8 @@ type call struct {
 	done chan struct{}
 	res  eventlog.Appended
 	err  error
+	// expires is when a lease that was used ends now; 0: it does not expire.
+	expires int64
 }
 
 // The states of a call. It can be withdrawn only while it is queued.

@@ -31,14 +31,15 @@ type group struct {
 
 // change is what becomes visible of one thread when a group is durable.
 type change struct {
-	thread  *thread // pinned
-	ord     uint64
-	created int64
-	updated int64
-	lastSeq uint64
-	head    int // index of the run; -1: none
-	rows    []rowChange
-	unpin   int // further pins to give back: those of ended leases
+	thread    *thread // pinned
+	ord       uint64
+	created   int64
+	updated   int64
+	lastSeq   uint64
+	companion uint64
+	head      int // index of the run; -1: none
+	rows      []rowChange
+	unpin     int // further pins to give back: those of ended leases
 }
 
 type rowChange struct {
@@ -158,6 +159,7 @@ func (l *Log) publish(ch *change) {
 	t.mu.Lock()
 	p := &t.published
 	p.exists, p.ord, p.created, p.updated, p.lastSeq = true, ch.ord, ch.created, ch.updated, ch.lastSeq
+	p.companion = ch.companion
 	for _, r := range ch.rows {
 		if r.index == len(p.runs) {
 			p.runs = append(p.runs, r.run)
@@ -196,11 +198,22 @@ func (l *Log) one(g *group, c *call) {
 		c.err = c.fail(damage(err))
 		return
 	}
+	l.expire(g, t)
 	switch c.kind {
 	case callAppend:
 		err = l.append(g, t, c)
+	case callLeased:
+		err = l.appendLeased(g, t, c)
 	case callBegin:
 		err = l.begin(g, t, c)
+	case callTake:
+		err = l.take(g, t, c)
+	case callAttach:
+		err = l.attach(t, c)
+	case callCompanion:
+		err = l.appendCompanion(g, t, c)
+	case callExpire:
+		l.watchLeases(t)
 	case callRecover:
 		err = l.recoverThread(g, t)
 	}
@@ -246,12 +259,16 @@ func (l *Log) written(g *group, w *writer) {
 			continue
 		}
 		if b == nil {
+			l.expireFor(g, w)
 			b = l.build(g, w.thread)
 		}
 		var err error
-		if c.kind == callEnd {
+		switch c.kind {
+		case callEnd:
 			err = b.end(c)
-		} else {
+		case callRenew:
+			err = b.heartbeat(c)
+		default:
 			err = b.write(c)
 		}
 		if err != nil {

@@ -30,7 +30,7 @@ type memory struct {
 func (m *memory) Open(t *testing.T, c logtest.Config) eventlog.Log {
 	t.Helper()
 	opts := m.opts
-	opts.FS, opts.Limits, opts.Now = m.fs, c.Limits, c.Now
+	opts.FS, opts.Limits, opts.Now, opts.After = m.fs, c.Limits, c.Now, c.After
 	log, err := pebblelog.Open("store", opts)
 	if err != nil {
 		t.Fatalf("open: %v", err)

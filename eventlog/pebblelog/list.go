@@ -1,6 +1,7 @@
 package pebblelog
 
 import (
+	"bytes"
 	"context"
 	"iter"
 
@@ -129,18 +130,24 @@ func (l *Log) stored(d *decoder, ord uint64) (out eventlog.Thread, position uint
 	}
 	out = eventlog.Thread{Key: row.key, Created: moment(row.created), Updated: moment(row.created), Runs: row.runs}
 	position = row.position
-	prefix := ordinalKey(prefixRecord, ord)
-	it, err := snap.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: after(prefix)})
+	it, err := snap.NewIter(nil)
 	if err != nil {
 		return out, 0, err
 	}
 	defer it.Close()
-	if it.Last() {
+	if lastOf(it, ordinalKey(prefixRecord, ord)) {
 		h, _, err := d.record(it.Value())
 		if err != nil {
 			return out, 0, err
 		}
 		out.LastSeq, out.Updated, position = recordSeq(it.Key()), moment(h.time), h.position
+	}
+	if lastOf(it, ordinalKey(prefixCompanion, ord)) {
+		h, _, err := d.entry(it.Value())
+		if err != nil {
+			return out, 0, err
+		}
+		out.CompanionSeq, position = recordSeq(it.Key()), max(position, h.position)
 	}
 	if err := it.Error(); err != nil || row.head == 0 {
 		return out, position, err
@@ -153,4 +160,9 @@ func (l *Log) stored(d *decoder, ord uint64) (out eventlog.Thread, position uint
 	head, err := d.runRow(value)
 	out.Head = head.run.Key
 	return out, position, err
+}
+
+// lastOf finds the last key with a prefix.
+func lastOf(it *pebble.Iterator, prefix []byte) bool {
+	return it.SeekLT(after(prefix)) && bytes.HasPrefix(it.Key(), prefix)
 }

@@ -27,6 +27,7 @@ type Log struct {
 	mark    *watermark
 	life    *life
 	failure failure
+	due     *deadlines
 
 	queue    *queue
 	inFlight chan *group
@@ -91,7 +92,7 @@ func open(dir string, opts Options) (*Log, error) {
 	l := &Log{
 		dir: dir, opts: opts, lock: lock, db: db, life: newLife(),
 		queue: newQueue(), inFlight: make(chan *group, groupsInFlight), synced: make(chan struct{}),
-		enc: newEncoder(), dec: newDecoder(),
+		enc: newEncoder(), dec: newDecoder(), due: newDeadlines(),
 	}
 	l.cache = newCache(l, opts.CacheRuns)
 	if err := l.start(); err != nil {
@@ -99,6 +100,7 @@ func open(dir string, opts Options) (*Log, error) {
 	}
 	go l.commitLoop()
 	go l.syncLoop()
+	go l.expireLoop()
 	if err := l.recover(context.Background()); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -209,6 +211,7 @@ func (l *Log) close() error {
 	l.life.end()
 	l.queue.close()
 	<-l.synced
+	l.due.end()
 	l.mark.close()
 	<-l.life.idle
 	failed := l.failure.get() != nil

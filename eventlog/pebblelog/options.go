@@ -24,6 +24,9 @@ type Options struct {
 	Limits eventlog.Limits
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
+	// After gives a channel that gets a value once d has passed, and what gives
+	// it up; nil is time.NewTimer. It goes with Now.
+	After func(d time.Duration) (fired <-chan time.Time, stop func() bool)
 	// Owner names this process in leases; empty is host/pid.
 	Owner string
 	// ImplicitLease is how long a run written by raw appends counts as owned
@@ -57,6 +60,9 @@ type Listener struct {
 	CommitDurable func(position uint64, took time.Duration)
 	// RunRecovered: a run whose writer died with its process was closed.
 	RunRecovered func(thread eventlog.ThreadKey, run agui.RunKey)
+	// LeaseExpired: a run was closed because its writer, in another process, has
+	// not renewed its lease.
+	LeaseExpired func(thread eventlog.ThreadKey, run agui.RunKey)
 	// WriteFailed: the log takes no more writes.
 	WriteFailed func(err error)
 	// EngineError: the engine reports a fault that fails no call by itself.
@@ -73,6 +79,12 @@ func (o Options) withDefaults() Options {
 	o.Limits = o.Limits.WithDefaults()
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.After == nil {
+		o.After = func(d time.Duration) (<-chan time.Time, func() bool) {
+			timer := time.NewTimer(d)
+			return timer.C, timer.Stop
+		}
 	}
 	if o.Owner == "" {
 		host, pid := self()
@@ -105,6 +117,9 @@ func (o Options) withDefaults() Options {
 	}
 	if l.RunRecovered == nil {
 		l.RunRecovered = func(eventlog.ThreadKey, agui.RunKey) {}
+	}
+	if l.LeaseExpired == nil {
+		l.LeaseExpired = func(eventlog.ThreadKey, agui.RunKey) {}
 	}
 	if l.WriteFailed == nil {
 		l.WriteFailed = func(error) {}

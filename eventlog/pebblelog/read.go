@@ -276,7 +276,7 @@ func (l *Log) commitChunk(d *decoder, names map[uint64]eventlog.ThreadKey, next,
 			}
 			names[row.ord] = key
 		}
-		out = append(out, eventlog.Commit{Position: position, Thread: key, First: row.first, Count: row.count, Time: moment(row.time)})
+		out = append(out, eventlog.Commit{Position: position, Thread: key, Stream: eventlog.Stream(row.stream), First: row.first, Count: row.count, Time: moment(row.time)})
 		next++
 	}
 	if err := it.Error(); err != nil {

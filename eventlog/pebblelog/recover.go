@@ -2,47 +2,82 @@ package pebblelog
 
 import (
 	"context"
-	"encoding/binary"
+
+	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/agstore/agstore/agui"
 	"github.com/agstore/agstore/eventlog"
 )
 
+// recoverThreads is how many threads are recovered at once: that bounds what is
+// in memory for it.
+const recoverThreads = 256
+
 // recover closes the runs that writers of a former process held (DESIGN
 // invariant 8): per thread one commit, durable before it returns. A thread that
 // was closed already is not found again, so recovery may be killed and repeated.
+//
+// Leases that expire outlive their process: they are watched, and closed now if
+// their time has come.
 func (l *Log) recover(ctx context.Context) error {
-	var ords []uint64
-	err := l.scan([]byte{prefixLease}, func(key, _ []byte) error {
-		ord := binary.BigEndian.Uint64(key[1:])
-		if len(ords) == 0 || ords[len(ords)-1] != ord {
-			ords = append(ords, ord)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
 	dec := newDecoder()
-	calls := make([]*call, 0, len(ords))
-	for _, ord := range ords {
-		key, err := l.threadKey(dec, ord)
+	for from := []byte{prefixLease}; from != nil; {
+		calls, next, err := l.recoverSome(dec, from)
 		if err != nil {
 			return err
 		}
-		c := newCall(callRecover, "recover", key)
-		calls = append(calls, c)
-		l.queue.push(work{call: c})
-	}
-	for _, c := range calls {
-		if _, err := c.wait(ctx); err != nil {
-			return err
+		for _, c := range calls {
+			if _, err := c.wait(ctx); err != nil {
+				return err
+			}
 		}
+		from = next
 	}
 	return nil
 }
 
-// recoverThread closes what is held in a thread.
+// recoverSome has some threads recovered, beginning at the key of a lease, and
+// says where to go on; nil: nowhere.
+func (l *Log) recoverSome(dec *decoder, from []byte) (calls []*call, next []byte, err error) {
+	it, err := l.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: []byte{prefixLease + 1}})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer it.Close()
+	now := l.opts.Now().UnixMicro()
+	var ord, called uint64
+	var key eventlog.ThreadKey
+	for ok := it.First(); ok; ok = it.Next() {
+		if at := leaseOrd(it.Key()); at != ord {
+			if len(calls) == recoverThreads {
+				return calls, append([]byte(nil), it.Key()...), nil
+			}
+			ord = at
+			if key, err = l.threadKey(dec, ord); err != nil {
+				return nil, nil, err
+			}
+		}
+		row, err := dec.lease(it.Value())
+		if err != nil {
+			return nil, nil, err
+		}
+		if row.ttl != 0 && now < row.expires {
+			l.due.watch(leaseID{ord, leaseRun(it.Key())}, key, row.expires)
+			continue
+		}
+		if called == ord {
+			continue
+		}
+		called = ord
+		c := newCall(callRecover, "recover", key)
+		calls = append(calls, c)
+		l.queue.push(work{call: c})
+	}
+	return calls, nil, it.Error()
+}
+
+// recoverThread closes what is held in a thread by a process that died. Leases
+// that have expired were closed before it.
 func (l *Log) recoverThread(g *group, t *thread) error {
 	a := &t.applied
 	if !a.exists {
@@ -50,14 +85,12 @@ func (l *Log) recoverThread(g *group, t *thread) error {
 	}
 	b := l.build(g, t)
 	for _, r := range a.tracker.OpenRuns() {
-		if !a.info[a.index[r.Key]].held {
+		if in := &a.info[a.index[r.Key]]; !in.held || in.ttl != 0 {
 			continue
 		}
 		b.close(r.Key, agui.CodeAbandoned, "the process that wrote this run ended before it did")
 		l.opts.Listener.RunRecovered(t.key, r.Key)
 	}
-	// The leases were taken by another process: nothing is pinned for them.
-	b.unpin = 0
 	b.finish()
 	return nil
 }

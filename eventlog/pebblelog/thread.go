@@ -33,17 +33,19 @@ type thread struct {
 }
 
 type applied struct {
-	exists   bool
-	ord      uint64
-	created  int64
-	position uint64 // of the commit that created the thread
-	updated  int64
-	lastSeq  uint64
-	epoch    uint64
-	tracker  *agui.Tracker
-	index    map[agui.RunKey]int
-	info     []runInfo // beside the tracker's runs
-	held     int       // how many runs have a writer
+	exists    bool
+	ord       uint64
+	created   int64
+	position  uint64 // of the commit that created the thread
+	updated   int64
+	lastSeq   uint64
+	epoch     uint64
+	tracker   *agui.Tracker
+	index     map[agui.RunKey]int
+	info      []runInfo // beside the tracker's runs
+	held      int       // how many runs have a writer
+	expiring  int       // how many of those have a lease that expires
+	companion uint64    // last seq of the companion stream
 	lifecycle
 	tips [chained]chainValue // of each stream: the chain value of its latest commit
 }
@@ -56,19 +58,21 @@ type runInfo struct {
 	epoch          uint64
 	owner          string
 	digest         [16]byte
-	parent         uint32 // run ordinal of the parent
-	appended       int64  // time of the latest raw append to it; 0: none
+	term
+	parent   uint32 // run ordinal of the parent
+	appended int64  // time of the latest raw append to it; 0: none
 }
 
 type published struct {
-	exists  bool
-	ord     uint64
-	created int64
-	updated int64
-	lastSeq uint64
-	head    agui.RunKey
-	runs    []eventlog.Run
-	keys    []agui.RunKey // of runs; only appended to, so a prefix can be shared
+	exists    bool
+	ord       uint64
+	created   int64
+	updated   int64
+	lastSeq   uint64
+	companion uint64
+	head      agui.RunKey
+	runs      []eventlog.Run
+	keys      []agui.RunKey // of runs; only appended to, so a prefix can be shared
 }
 
 // describe gives the published thread, and whether there is one.
@@ -80,12 +84,13 @@ func (t *thread) describe() (eventlog.Thread, bool) {
 
 func (p *published) describe(key eventlog.ThreadKey) eventlog.Thread {
 	return eventlog.Thread{
-		Key:     key,
-		Created: moment(p.created),
-		Updated: moment(p.updated),
-		LastSeq: p.lastSeq,
-		Runs:    len(p.runs),
-		Head:    p.head,
+		Key:          key,
+		Created:      moment(p.created),
+		Updated:      moment(p.updated),
+		LastSeq:      p.lastSeq,
+		Runs:         len(p.runs),
+		Head:         p.head,
+		CompanionSeq: p.companion,
 	}
 }
 
@@ -152,6 +157,13 @@ func (t *thread) load(l *Log) error {
 	if err := a.loadRuns(l, d, row); err != nil {
 		return err
 	}
+	if err := a.loadLeases(l, d); err != nil {
+		return err
+	}
+	if err := a.loadCompanion(l, d); err != nil {
+		return err
+	}
+	l.watchLeases(t)
 	t.publishAll()
 	return nil
 }
@@ -296,7 +308,7 @@ func (t *thread) publishAll() {
 	a := &t.applied
 	p := published{
 		exists: a.exists, ord: a.ord, created: a.created, updated: a.updated,
-		lastSeq: a.lastSeq, head: a.tracker.Head(),
+		lastSeq: a.lastSeq, companion: a.companion, head: a.tracker.Head(),
 	}
 	for i, r := range a.tracker.Runs() {
 		p.runs = append(p.runs, a.row(r, i))

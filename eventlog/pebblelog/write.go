@@ -2,6 +2,7 @@ package pebblelog
 
 import (
 	"context"
+	"errors"
 
 	"github.com/agstore/agstore/agui"
 	"github.com/agstore/agstore/eventlog"
@@ -15,6 +16,9 @@ func (l *Log) Append(ctx context.Context, key eventlog.ThreadKey, batch eventlog
 	}
 	refuse := func(err error, hint string) (eventlog.Appended, error) {
 		return eventlog.Appended{}, &eventlog.Error{Op: op, Key: key, Run: batch.Run, Err: err, Hint: hint}
+	}
+	if batch.Lease != nil {
+		return l.appendUnder(ctx, key, batch)
 	}
 	if batch.Origin != eventlog.OriginAppend && batch.Origin != eventlog.OriginImport {
 		return refuse(&eventlog.InvalidError{Reason: "the origin of a batch is append or import"}, "")
@@ -36,11 +40,19 @@ func (l *Log) Append(ctx context.Context, key eventlog.ThreadKey, batch eventlog
 	if c.idem != "" {
 		c.digest = digestOf(events)
 	}
+	return l.submit(ctx, c)
+}
+
+// submit hands a call to the committer and waits for its answer.
+func (l *Log) submit(ctx context.Context, c *call) (eventlog.Appended, error) {
+	refuse := func(err error) (eventlog.Appended, error) {
+		return eventlog.Appended{}, &eventlog.Error{Op: c.op, Key: c.key, Run: c.run, Err: err, Hint: "nothing was written"}
+	}
 	if err := ctx.Err(); err != nil {
-		return refuse(ctx.Err(), "nothing was written")
+		return refuse(err)
 	}
 	if !l.queue.push(work{call: c}) {
-		return refuse(eventlog.ErrClosed, "nothing was written")
+		return refuse(eventlog.ErrClosed)
 	}
 	return c.wait(ctx)
 }
@@ -62,29 +74,15 @@ func (l *Log) BeginRun(ctx context.Context, key eventlog.ThreadKey, start eventl
 	}
 	c := newCall(callBegin, op, key)
 	c.events, c.bytes, c.origin = events, size, eventlog.OriginStore
-	c.expect, c.digest = start.Expect, start.InputDigest
+	c.expect, c.digest, c.takeOver = start.Expect, start.InputDigest, start.TakeOver
+	if c.holder, err = l.holder(op, key, start.Holder); err != nil {
+		return nil, err
+	}
 	if start.Parent != nil {
 		parent := *start.Parent
 		c.parent = &parent
 	}
-	if ctx.Err() != nil {
-		return nil, &eventlog.Error{Op: op, Key: key, Err: ctx.Err(), Hint: "nothing was written"}
-	}
-	if !l.queue.push(work{call: c}) {
-		return nil, c.fail(eventlog.ErrClosed)
-	}
-	select {
-	case <-c.done:
-	case <-ctx.Done():
-		if c.withdraw() {
-			return nil, &eventlog.Error{Op: op, Key: key, Err: ctx.Err(), Hint: "nothing was written"}
-		}
-		<-c.done
-	}
-	if c.err != nil {
-		return nil, c.err
-	}
-	return c.writer, nil
+	return l.submitLease(ctx, c)
 }
 
 // endedParent checks a parent that a caller names.
@@ -204,7 +202,7 @@ func (l *Log) begin(g *group, t *thread, c *call) error {
 		// Also before the seq is compared: while a run is written, the seq never
 		// stays what a caller has seen.
 		var err error
-		if abandoned, err = l.takeOver(a); err != nil {
+		if abandoned, err = l.takeOver(a, c.takeOver); err != nil {
 			return err
 		}
 		head := a.tracker.Head()
@@ -214,33 +212,36 @@ func (l *Log) begin(g *group, t *thread, c *call) error {
 		return err
 	}
 	if err := l.endedParent(a, c.parent); err != nil {
-		return err
+		if !c.takeOver || !errors.Is(err, eventlog.ErrRunActive) {
+			return err
+		}
+		abandoned = a.tracker.Running(*c.parent)
 	}
 	if n := a.tracker.OpenCount() - len(abandoned) + 1; n > l.opts.Limits.OpenRuns {
 		return &eventlog.TooLargeError{What: "open runs", Size: n, Limit: l.opts.Limits.OpenRuns}
 	}
 	b := l.build(g, t)
 	for _, k := range abandoned {
-		b.close(k, agui.CodeAbandoned, "nobody has written this run since its last event")
+		b.abandon(k, c)
 	}
 	seq := b.add(ev, claim, eventlog.OriginStore)
 	i := len(a.info) - 1
-	epoch := b.hold(i, l.opts.Owner, c.digest)
-	l.cache.pin(t) // until the lease ends
+	a.info[i].digest = c.digest
+	b.hold(i, c.holder)
 	b.finish()
 	c.run = a.tracker.At(i).Key
 	c.res = eventlog.Appended{First: seq, Last: seq, Position: b.position}
-	c.writer = newWriter(l, t, i, eventlog.Lease{Thread: t.key, Run: c.run, Epoch: epoch, Owner: l.opts.Owner}, seq)
+	c.writer = l.writerOf(t, i)
 	return nil
 }
 
 // takeOver lists the running runs of the head's lineage, to be closed; it
-// refuses if one of them is somebody's.
-func (l *Log) takeOver(a *applied) ([]agui.RunKey, error) {
+// refuses if one of them is somebody's, unless that is not to count.
+func (l *Log) takeOver(a *applied, anyway bool) ([]agui.RunKey, error) {
 	out := a.tracker.Running(a.tracker.Head())
 	now := l.clock()
 	for _, k := range out {
-		if a.owned(k, now, l.opts.ImplicitLease) {
+		if !anyway && a.owned(k, now, l.opts.ImplicitLease) {
 			return nil, a.active(k)
 		}
 	}
@@ -259,14 +260,7 @@ func (b *builder) write(c *call) error {
 			return w.ended(agui.EndStatus(h))
 		}
 	}
-	for i := range c.events {
-		ev := &c.events[i]
-		seq := b.add(ev, agui.Claim{Run: w.lease.Run, Leased: true}, eventlog.OriginAgent)
-		if i == 0 {
-			c.res.First = seq
-		}
-	}
-	c.res.Last, c.res.Position = b.seq(), b.position
+	b.addLeased(c, w.index)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package pebblelog
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/agstore/agstore/agui"
 	"github.com/agstore/agstore/eventlog"
@@ -12,12 +13,13 @@ import (
 // committer takes all of them as one commit.
 type writer struct {
 	log    *Log
-	thread *thread // pinned by the lease
-	index  int     // of the run
-	lease  eventlog.Lease
+	thread *thread        // pinned by the lease
+	index  int            // of the run
+	lease  eventlog.Lease // without its end, which moves
 	first  uint64
 
 	mu       sync.Mutex
+	expires  int64 // when the lease ends; 0: it does not expire
 	waiting  []*call
 	queued   bool // it stands in the committer's queue
 	bytes    int  // of calls without an answer
@@ -30,12 +32,30 @@ type writer struct {
 	changed  chan struct{} // closed at the next answer
 }
 
-func newWriter(l *Log, t *thread, index int, lease eventlog.Lease, first uint64) *writer {
-	return &writer{log: l, thread: t, index: index, lease: lease, first: first, last: first, changed: make(chan struct{})}
+// writerOf makes a writer for the lease that a run has now.
+func (l *Log) writerOf(t *thread, index int) *writer {
+	a := &t.applied
+	in, r := &a.info[index], a.tracker.At(index)
+	return &writer{
+		log: l, thread: t, index: index, first: r.FirstSeq, last: r.LastSeq, expires: in.expires,
+		lease: eventlog.Lease{
+			Thread: t.key, Run: r.Key, Epoch: in.epoch, Owner: in.owner,
+			TTL: time.Duration(in.ttl) * time.Microsecond,
+		},
+		changed: make(chan struct{}),
+	}
 }
 
 // Lease implements [eventlog.Writer].
-func (w *writer) Lease() eventlog.Lease { return w.lease }
+func (w *writer) Lease() eventlog.Lease {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	lease := w.lease
+	if w.expires != 0 {
+		lease.Expires = moment(w.expires)
+	}
+	return lease
+}
 
 // First implements [eventlog.Writer].
 func (w *writer) First() uint64 { return w.first }
@@ -47,7 +67,9 @@ func (w *writer) Append(ctx context.Context, events ...[]byte) (eventlog.Appende
 		return eventlog.Appended{}, err
 	}
 	done, err := c.wait(ctx)
-	if err != nil && c.state.Load() == callWithdrawn {
+	if err == nil {
+		w.renewed(c)
+	} else if c.state.Load() == callWithdrawn {
 		w.forget(c)
 	}
 	return done, err
@@ -124,6 +146,9 @@ func (w *writer) note(c *call) {
 	if w.terminal != nil {
 		return
 	}
+	if c.kind == callRenew {
+		return
+	}
 	if c.kind == callEnd {
 		w.terminal, w.status = c, agui.RunFailed
 		if c.code == agui.CodeAbandoned {
@@ -192,13 +217,14 @@ func (w *writer) more() bool {
 
 // answered takes note of the answer to a call.
 func (w *writer) answered(c *call) {
-	if c.kind == callBegin {
-		return
+	if c.kind == callBegin || c.kind == callTake || c.kind == callAttach {
+		return // it was the answer
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if c.err == nil {
 		w.last = max(w.last, c.res.Last)
+		w.expires = max(w.expires, c.expires)
 	} else if w.err == nil {
 		w.err = c.err
 	}
@@ -240,17 +266,7 @@ func (w *writer) End(ctx context.Context, code, message string) error {
 }
 
 // fenced is why the writer may not write, as the committer sees it.
-func (w *writer) fenced(a *applied) error {
-	in := &a.info[w.index]
-	if in.held && in.epoch == w.lease.Epoch {
-		return nil
-	}
-	e := &eventlog.FencedError{Run: w.lease.Run, Epoch: w.lease.Epoch, Status: a.tracker.At(w.index).Status}
-	if in.held {
-		e.Current, e.Owner = in.epoch, in.owner
-	}
-	return e
-}
+func (w *writer) fenced(a *applied) error { return a.fencedAt(w.index, w.lease) }
 
 // ended is the refusal of what comes behind the run's end.
 func (w *writer) ended(status agui.RunStatus) error {
