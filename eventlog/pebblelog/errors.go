@@ -22,7 +22,7 @@ func damage(err error) error {
 	switch {
 	case err == nil, errors.Is(err, eventlog.ErrCorrupt), errors.Is(err, eventlog.ErrVersion):
 		return err
-	case errors.Is(err, errDamaged), errors.Is(err, agui.ErrInvalidEvent), errors.Is(err, pebble.ErrCorruption):
+	case errors.Is(err, errDamaged), errors.Is(err, agui.ErrInvalidEvent), pebble.IsCorruptionError(err):
 		return fmt.Errorf("%w: %w", eventlog.ErrCorrupt, err)
 	}
 	return err

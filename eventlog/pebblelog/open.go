@@ -193,7 +193,12 @@ func (l *Log) storeMeta() error {
 	if err := b.SyncWait(); err != nil {
 		return err
 	}
-	return b.Close()
+	if err := b.Close(); err != nil {
+		return err
+	}
+	// The first WAL file of a new Pebble store is begun before its format version
+	// is raised, and is without the offsets by which damage is told from an end.
+	return l.db.Flush()
 }
 
 // Incarnation implements [eventlog.Log].
