@@ -29,11 +29,15 @@ func (l *Log) build(g *group, t *thread) *builder {
 	if g.batch == nil {
 		g.batch = l.db.NewBatch()
 	}
-	b := &builder{
-		log: l, group: g, thread: t, link: l.link,
+	b := l.builder
+	l.builder = nil
+	if b == nil {
+		b = new(builder)
+	}
+	*b = builder{
+		log: l, group: g, thread: t, touched: b.touched[:0], stored: b.stored[:0], link: b.link,
 		position: l.position + 1, time: l.clock(), first: t.applied.lastSeq + 1,
 	}
-	l.link = link{} // until it is given back
 	b.link.reset()
 	return b
 }
@@ -85,8 +89,20 @@ func (b *builder) add(ev *event, claim agui.Claim, origin eventlog.Origin) uint6
 		h.flags |= flagUnknownParent
 	}
 	b.link.record(&h, ev.digest)
-	b.set(recordKey(a.ord, a.lastSeq), b.log.enc.record(&h, ev.raw))
+	b.record(&h, ev.raw)
 	return a.lastSeq
+}
+
+// record writes a record where it will lie in the batch.
+func (b *builder) record(h *recordHeader, raw []byte) {
+	a := &b.thread.applied
+	head := b.log.enc.recordHead(h)
+	op := b.group.batch.SetDeferred(recordKeyBytes, len(head)+len(raw))
+	putRecordKey(op.Key, a.ord, a.lastSeq)
+	copy(op.Value[copy(op.Value, head):], raw)
+	sealRecord(op.Value)
+	_ = op.Finish() // it fails only for batches that can be read
+	b.group.bytes += len(op.Key) + len(op.Value)
 }
 
 func (b *builder) started(k agui.RunKey, origin eventlog.Origin) {
@@ -150,6 +166,7 @@ func (b *builder) key(c *call) {
 // finish writes what the records have changed beside them. Without records, and
 // if it is not needed, there is no commit.
 func (b *builder) finish() {
+	defer func() { b.log.builder = b }()
 	if b.count == 0 && !b.needed {
 		return
 	}
@@ -172,12 +189,11 @@ func (b *builder) finish() {
 			runs: len(a.info), head: a.runOrdinal(a.tracker.Head()), epoch: a.epoch, lifecycle: a.lifecycle,
 		}))
 	}
-	b.set(commitKey(b.position), l.enc.commit(row))
+	b.group.bytes += b.group.commit.add(commitKey(b.position), l.enc.commit(row))
 	l.position, l.lastTime = b.position, b.time
 	b.group.last = b.position
 	b.group.commits++
 	b.group.changes = append(b.group.changes, b.change())
-	l.link = b.link
 }
 
 func (b *builder) storeRun(i int) {
@@ -199,8 +215,11 @@ func (b *builder) change() change {
 		head: int(a.runOrdinal(a.tracker.Head())) - 1, unpin: b.unpin,
 	}
 	slices.Sort(b.touched)
+	g := b.group
+	from := len(g.touched)
 	for _, i := range b.touched {
-		ch.rows = append(ch.rows, rowChange{index: i, run: a.row(a.tracker.At(i), i)})
+		g.touched = append(g.touched, rowChange{index: i, run: a.row(a.tracker.At(i), i)})
 	}
+	ch.rows = g.touched[from:len(g.touched):len(g.touched)]
 	return ch
 }

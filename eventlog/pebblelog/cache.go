@@ -1,7 +1,6 @@
 package pebblelog
 
 import (
-	"container/list"
 	"sync"
 
 	"github.com/agstore/agstore/eventlog"
@@ -14,16 +13,14 @@ type cache struct {
 	bound  int
 	mu     sync.Mutex
 	byKey  map[eventlog.ThreadKey]*thread
-	idle   *list.List // of *thread without pins, latest used first
-	places map[*thread]*list.Element
-	weight int // of the idle ones
+	idle   thread // the ring of threads without pins, latest used first
+	weight int    // of the idle ones
 }
 
 func newCache(l *Log, bound int) *cache {
-	return &cache{
-		log: l, bound: bound, idle: list.New(),
-		byKey: make(map[eventlog.ThreadKey]*thread), places: make(map[*thread]*list.Element),
-	}
+	c := &cache{log: l, bound: bound, byKey: make(map[eventlog.ThreadKey]*thread)}
+	c.idle.prev, c.idle.next = &c.idle, &c.idle
+	return c
 }
 
 // acquire gives the loaded thread, pinned. It must be released, also when err is
@@ -61,11 +58,22 @@ func (c *cache) cached(key eventlog.ThreadKey) (*thread, bool) {
 
 func (c *cache) pinLocked(t *thread) {
 	t.pins++
-	if place, ok := c.places[t]; ok {
-		c.idle.Remove(place)
-		delete(c.places, t)
-		c.weight -= t.weight
+	if t.next != nil {
+		c.unlinkLocked(t)
 	}
+}
+
+// linkLocked puts a thread in front of the idle ones.
+func (c *cache) linkLocked(t *thread) {
+	t.prev, t.next = &c.idle, c.idle.next
+	t.prev.next, t.next.prev = t, t
+	c.weight += t.weight
+}
+
+func (c *cache) unlinkLocked(t *thread) {
+	t.prev.next, t.next.prev = t.next, t.prev
+	t.prev, t.next = nil, nil
+	c.weight -= t.weight
 }
 
 func (c *cache) pin(t *thread) {
@@ -74,9 +82,20 @@ func (c *cache) pin(t *thread) {
 	c.pinLocked(t)
 }
 
-func (c *cache) release(t *thread) {
+// release gives back one pin of each thread.
+func (c *cache) release(threads ...*thread) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for _, t := range threads {
+		c.releaseLocked(t)
+	}
+	for last := c.idle.prev; c.weight > c.bound && last != c.idle.next; last = c.idle.prev {
+		c.unlinkLocked(last)
+		delete(c.byKey, last.key)
+	}
+}
+
+func (c *cache) releaseLocked(t *thread) {
 	t.pins--
 	if t.pins > 0 {
 		return
@@ -89,13 +108,5 @@ func (c *cache) release(t *thread) {
 		return
 	}
 	t.weight = 16 + runs
-	c.weight += t.weight
-	c.places[t] = c.idle.PushFront(t)
-	for c.weight > c.bound && c.idle.Len() > 1 {
-		last := c.idle.Back()
-		old := c.idle.Remove(last).(*thread)
-		delete(c.places, old)
-		delete(c.byKey, old.key)
-		c.weight -= old.weight
-	}
+	c.linkLocked(t)
 }

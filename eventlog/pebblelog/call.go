@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"sync"
 	"sync/atomic"
 
 	"github.com/agstore/agstore/agui"
@@ -61,13 +60,30 @@ type call struct {
 	code, message string                                  // callEnd
 	rows          func(put func(key, value []byte)) error // callRows; a nil value deletes
 
-	// The answer, to be read once done is closed.
-	done chan struct{}
-	res  eventlog.Appended
-	err  error
+	// The answer, to be read once something has come out of done.
+	done     chan struct{}
+	answered bool // it was waited for
+	res      eventlog.Appended
+	err      error
+
 	// expires is when a lease that was used ends now; 0: it does not expire.
 	expires int64
+
+	room room
 }
+
+// room is memory for checked events. It can be used again once their call is
+// answered: what of them is kept beyond that is copied.
+type room struct {
+	events []event
+	bytes  []byte
+}
+
+// What is kept of a room that is not in use.
+const (
+	roomEvents = 16
+	roomBytes  = 16 << 10
+)
 
 // The states of a call. It can be withdrawn only while it is queued.
 const (
@@ -77,7 +93,27 @@ const (
 )
 
 func newCall(kind callKind, op string, key eventlog.ThreadKey) *call {
-	return &call{kind: kind, op: op, key: key, done: make(chan struct{})}
+	return &call{kind: kind, op: op, key: key, done: make(chan struct{}, 1)}
+}
+
+// borrow gives a call with room for its events, to be given back by who waits
+// for its answer.
+func (l *Log) borrow(kind callKind, op string, key eventlog.ThreadKey) *call {
+	c := l.calls.Get().(*call)
+	c.kind, c.op, c.key = kind, op, key
+	return c
+}
+
+// giveBack takes a borrowed call that nobody else can look at any more: it was
+// never queued, or its answer has been seen.
+func (l *Log) giveBack(c *call) {
+	r := c.room
+	if cap(r.events) > roomEvents || cap(r.bytes) > roomBytes {
+		r = room{}
+	}
+	clear(r.events[:cap(r.events)])
+	*c = call{done: c.done, room: r}
+	l.calls.Put(c)
 }
 
 func (c *call) take() bool     { return c.state.CompareAndSwap(callQueued, callTaken) }
@@ -92,11 +128,13 @@ func (c *call) fail(err error) error {
 func (c *call) wait(ctx context.Context) (eventlog.Appended, error) {
 	select {
 	case <-c.done:
+		c.answered = true
 		return c.res, c.err
 	default:
 	}
 	select {
 	case <-c.done:
+		c.answered = true
 		return c.res, c.err
 	case <-ctx.Done():
 	}
@@ -110,6 +148,10 @@ func (c *call) wait(ctx context.Context) (eventlog.Appended, error) {
 // check copies and checks events: what it returns no longer depends on the
 // caller's memory.
 func (l *Log) check(op string, key eventlog.ThreadKey, events [][]byte) ([]event, int, error) {
+	return l.checkInto(new(room), op, key, events)
+}
+
+func (l *Log) checkInto(r *room, op string, key eventlog.ThreadKey, events [][]byte) ([]event, int, error) {
 	refuse := func(line int, err error) error {
 		return &eventlog.Error{Op: op, Key: key, Line: line, Err: err}
 	}
@@ -128,8 +170,10 @@ func (l *Log) check(op string, key eventlog.ThreadKey, events [][]byte) ([]event
 	if size > limits.BatchBytes {
 		return nil, 0, refuse(0, &eventlog.TooLargeError{What: "batch", Size: size, Limit: limits.BatchBytes})
 	}
-	store := make([]byte, 0, size)
-	out := make([]event, len(events))
+	if cap(r.bytes) < size || cap(r.events) < len(events) {
+		r.bytes, r.events = make([]byte, 0, size), make([]event, len(events))
+	}
+	store, out := r.bytes[:0], r.events[:len(events)]
 	for i, raw := range events {
 		from := len(store)
 		store = append(store, trim(raw)...)
@@ -171,73 +215,4 @@ func digestOf(events []event) (out [16]byte) {
 	}
 	copy(out[:], h.Sum(nil))
 	return out
-}
-
-// queue holds what the committer has to do. Its length is bounded by its
-// callers: each waits for its call, and a writer stands in it once.
-type queue struct {
-	mu     sync.Mutex
-	items  []work
-	closed bool
-	signal chan struct{}
-}
-
-// work is a call, or a writer that has calls waiting.
-type work struct {
-	call   *call
-	writer *writer
-}
-
-func newQueue() *queue { return &queue{signal: make(chan struct{}, 1)} }
-
-// push reports whether the item was taken; it is not once the queue is closed.
-func (q *queue) push(w work) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.closed {
-		return false
-	}
-	q.items = append(q.items, w)
-	q.wake()
-	return true
-}
-
-func (q *queue) wake() {
-	select {
-	case q.signal <- struct{}{}:
-	default:
-	}
-}
-
-func (q *queue) close() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.closed = true
-	q.wake()
-}
-
-// pop waits for work and takes up to n items. Nothing more will come when it
-// gives none.
-func (q *queue) pop(n int) []work {
-	for {
-		q.mu.Lock()
-		if len(q.items) > 0 {
-			n = min(n, len(q.items))
-			out := q.items[:n:n]
-			q.items = q.items[n:]
-			if len(q.items) == 0 {
-				q.items = nil
-			} else {
-				q.wake()
-			}
-			q.mu.Unlock()
-			return out
-		}
-		closed := q.closed
-		q.mu.Unlock()
-		if closed {
-			return nil
-		}
-		<-q.signal
-	}
 }

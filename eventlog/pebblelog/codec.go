@@ -8,9 +8,6 @@ import (
 	"hash/crc32"
 	"slices"
 
-	"github.com/vmihailenco/msgpack/v5"
-	"github.com/vmihailenco/msgpack/v5/msgpcode"
-
 	"github.com/agstore/agstore/agui"
 	"github.com/agstore/agstore/eventlog"
 )
@@ -183,33 +180,30 @@ type (
 )
 
 // encoder writes stored values. What it returns is valid until its next call.
-type encoder struct {
-	buf bytes.Buffer
-	enc *msgpack.Encoder
-}
+type encoder struct{ buf []byte }
 
-func newEncoder() *encoder {
-	e := new(encoder)
-	e.enc = msgpack.NewEncoder(&e.buf)
-	return e
-}
-
-// Writing into memory cannot fail, so the encoder's errors are always nil.
+func newEncoder() *encoder { return new(encoder) }
 
 func (e *encoder) begin(fields int) { e.beginVersion(valueVersion, fields) }
 
 func (e *encoder) beginVersion(version byte, fields int) {
-	e.buf.Reset()
-	e.buf.WriteByte(version)
-	_ = e.enc.EncodeArrayLen(fields)
+	e.buf = append(e.buf[:0], version)
+	e.array(fields)
 }
 
-func (e *encoder) uint(v uint64)   { _ = e.enc.EncodeUint(v) }
-func (e *encoder) text(s string)   { _ = e.enc.EncodeString(s) }
-func (e *encoder) bytes(b []byte)  { _ = e.enc.EncodeBytes(b) }
-func (e *encoder) time(m int64)    { _ = e.enc.EncodeInt(m) }
-func (e *encoder) bool(b bool)     { _ = e.enc.EncodeBool(b) }
-func (e *encoder) finish() []byte  { return e.buf.Bytes() }
+func (e *encoder) array(fields int) { e.buf = appendArray(e.buf, fields) }
+func (e *encoder) uint(v uint64)    { e.buf = appendUint(e.buf, v) }
+func (e *encoder) text(s string)    { e.buf = appendText(e.buf, s) }
+func (e *encoder) bytes(b []byte)   { e.buf = appendBytes(e.buf, b) }
+func (e *encoder) time(m int64)     { e.buf = appendInt(e.buf, m) }
+func (e *encoder) bool(b bool) {
+	if b {
+		e.buf = append(e.buf, packTrue)
+	} else {
+		e.buf = append(e.buf, packFalse)
+	}
+}
+func (e *encoder) finish() []byte  { return e.buf }
 func (e *encoder) ordinal(n int)   { e.uint(uint64(n)) }
 func (e *encoder) small(n uint8)   { e.uint(uint64(n)) }
 func (e *encoder) run(ord uint32)  { e.uint(uint64(ord)) }
@@ -250,13 +244,20 @@ func (e *encoder) thread(r threadRow) []byte {
 
 // record is: version, CRC-32C of all that follows, header, event.
 func (e *encoder) record(h *recordHeader, event []byte) []byte {
-	e.buf.Reset()
-	e.buf.Write([]byte{valueVersion, 0, 0, 0, 0})
+	e.recordHead(h)
+	e.buf = append(e.buf, event...)
+	sealRecord(e.buf)
+	return e.finish()
+}
+
+// recordHead is a record without its event, not yet sealed.
+func (e *encoder) recordHead(h *recordHeader) []byte {
+	e.buf = append(e.buf[:0], valueVersion, 0, 0, 0, 0)
 	redacted := h.flags&flagRedacted != 0
 	if redacted {
-		_ = e.enc.EncodeArrayLen(7)
+		e.array(7)
 	} else {
-		_ = e.enc.EncodeArrayLen(6)
+		e.array(6)
 	}
 	e.uint(h.position)
 	e.time(h.time)
@@ -271,10 +272,12 @@ func (e *encoder) record(h *recordHeader, event []byte) []byte {
 	if redacted {
 		e.digest(h.redacted[:])
 	}
-	e.buf.Write(event)
-	out := e.finish()
-	binary.BigEndian.PutUint32(out[1:], crc32.Checksum(out[5:], castagnoli))
-	return out
+	return e.finish()
+}
+
+// sealRecord sets the checksum of a whole record, or entry.
+func sealRecord(value []byte) {
+	binary.BigEndian.PutUint32(value[1:], crc32.Checksum(value[5:], castagnoli))
 }
 
 func (e *encoder) runRow(r *runRow) []byte {
@@ -342,16 +345,11 @@ func (e *encoder) empty() []byte {
 // decoder reads stored values. The first fault stays in err, and all later
 // fields read as zero.
 type decoder struct {
-	in  bytes.Reader
-	dec *msgpack.Decoder
+	in  unpacker
 	err error
 }
 
-func newDecoder() *decoder {
-	d := new(decoder)
-	d.dec = msgpack.NewDecoder(&d.in)
-	return d
-}
+func newDecoder() *decoder { return new(decoder) }
 
 // begin starts a value whose kind has one version for each number of fields,
 // the first for version 1, and gives the version.
@@ -374,43 +372,36 @@ func (d *decoder) begin(value []byte, fields ...int) (version byte) {
 
 // reset starts a body and gives its number of fields.
 func (d *decoder) reset(body []byte) int {
-	d.in.Reset(body)
-	d.dec.ResetReader(&d.in)
-	n, err := d.dec.DecodeArrayLen()
-	if err != nil {
-		d.err = errDamaged
-	}
-	return n
+	d.in = unpacker{rest: body}
+	return d.in.array()
 }
 
-// end is the fault of the value, which must have been read to its last byte.
-func (d *decoder) end() error {
-	if d.err == nil && d.in.Len() != 0 {
+// fault is what has been wrong so far.
+func (d *decoder) fault() error {
+	if d.err == nil && d.in.failed {
 		d.err = errDamaged
 	}
 	return d.err
 }
 
-func field[T any](d *decoder, read func() (T, error)) (v T) {
-	if d.err != nil {
-		return v
+// end is the fault of the value, which must have been read to its last byte.
+func (d *decoder) end() error {
+	if d.fault() == nil && len(d.in.rest) != 0 {
+		d.err = errDamaged
 	}
-	v, err := read()
-	if err != nil {
-		d.err = fmt.Errorf("%w: %w", errDamaged, err)
-	}
-	return v
+	return d.err
 }
 
-func (d *decoder) uint() uint64 { return field(d, d.dec.DecodeUint64) }
-func (d *decoder) time() int64  { return field(d, d.dec.DecodeInt64) }
-func (d *decoder) text() string { return field(d, d.dec.DecodeString) }
-func (d *decoder) bool() bool   { return field(d, d.dec.DecodeBool) }
+func (d *decoder) uint() uint64 { return d.in.uint() }
+func (d *decoder) time() int64  { return d.in.int() }
+func (d *decoder) text() string { return string(d.in.text()) }
+func (d *decoder) bool() bool   { return d.in.bool() }
 
 func (d *decoder) below(limit uint64) uint64 {
-	v := d.uint()
-	if d.err == nil && v > limit {
-		d.err = errDamaged
+	v := d.in.uint()
+	if v > limit {
+		d.in.fail()
+		return 0
 	}
 	return v
 }
@@ -419,23 +410,24 @@ func (d *decoder) run() uint32  { return uint32(d.below(1<<32 - 1)) }
 func (d *decoder) ordinal() int { return int(d.below(1<<62 - 1)) }
 func (d *decoder) small() uint8 { return uint8(d.below(1<<8 - 1)) }
 func (d *decoder) digest(to []byte) {
-	b := field(d, d.dec.DecodeBytes)
-	if d.err == nil && len(b) != len(to) {
-		d.err = errDamaged
+	b := d.in.bytes()
+	if len(b) != len(to) {
+		d.in.fail()
 	}
 	copy(to, b)
 }
 
 // optional reads bytes of a fixed length, or none: nil.
 func (d *decoder) optional(length int) []byte {
-	b := field(d, d.dec.DecodeBytes)
-	if d.err == nil && len(b) != 0 && len(b) != length {
-		d.err = errDamaged
-	}
-	if d.err != nil || len(b) == 0 {
+	b := d.in.bytes()
+	if len(b) != 0 && len(b) != length {
+		d.in.fail()
 		return nil
 	}
-	return b
+	if len(b) == 0 {
+		return nil
+	}
+	return bytes.Clone(b)
 }
 
 func (d *decoder) store(value []byte) (r storeRow, err error) {
@@ -486,29 +478,19 @@ func (d *decoder) record(value []byte) (h recordHeader, event []byte, err error)
 		d.digest(h.redacted[:])
 		want = 7
 	}
-	if d.err == nil && fields != want {
-		d.err = errDamaged
+	if fields != want {
+		d.in.fail()
 	}
-	return h, value[len(value)-d.in.Len():], d.err
+	return h, d.in.rest, d.fault()
 }
 
 func (d *decoder) typ() agui.Type {
-	if d.err != nil {
-		return ""
-	}
-	code, err := d.dec.PeekCode()
-	if err != nil {
-		d.err = errDamaged
-		return ""
-	}
-	if msgpcode.IsString(code) {
+	if d.in.isText() {
 		return agui.Type(d.text())
 	}
 	n := d.uint()
-	if d.err == nil && (n == 0 || n >= uint64(len(typeNumbers))) {
-		d.err = errDamaged
-	}
-	if d.err != nil {
+	if n == 0 || n >= uint64(len(typeNumbers)) {
+		d.in.fail()
 		return ""
 	}
 	return typeNumbers[n]

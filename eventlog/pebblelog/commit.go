@@ -8,12 +8,7 @@ import (
 	"github.com/agstore/agstore/eventlog"
 )
 
-// Bounds of the commit path.
-const (
-	groupItems     = 4096    // calls and writers that share one batch
-	groupBytes     = 8 << 20 // after which a batch takes no more of them
-	groupsInFlight = 3       // batches applied and not yet synced
-)
+const groupBytes = 8 << 20 // after which a batch takes no more
 
 // group is what one Pebble batch writes, and who waits for it. Refusals are
 // answered in the same order as the rest: a writer counts its answers.
@@ -26,6 +21,9 @@ type group struct {
 	applied time.Time
 	calls   []*call
 	changes []change
+	touched []rowChange       // of the changes
+	held    []*thread         // pinned until the group is settled
+	commit  entries           // rows of commits, which go behind everything else
 	keys    map[string]keyRow // idempotency keys this group writes
 }
 
@@ -76,7 +74,19 @@ func (l *Log) commit(items []work) {
 	l.send(g)
 }
 
-func (l *Log) newGroup() *group { return &group{} }
+func (l *Log) newGroup() *group { return l.groups.Get().(*group) }
+
+// drop gives a settled group back, to be used again.
+func (l *Log) drop(g *group) {
+	clear(g.calls)
+	clear(g.changes)
+	clear(g.touched)
+	clear(g.held)
+	*g = group{
+		calls: g.calls[:0], changes: g.changes[:0], touched: g.touched[:0], held: g.held[:0], commit: g.commit.empty(),
+	}
+	l.groups.Put(g)
+}
 
 // send applies a group and hands it to the one who waits for its sync.
 func (l *Log) send(g *group) {
@@ -85,6 +95,7 @@ func (l *Log) send(g *group) {
 		g.batch = nil // only refusals and answers known before
 	}
 	if g.batch != nil {
+		g.commit.into(g.batch)
 		g.applied = time.Now()
 		if err := l.db.ApplyNoSyncWait(g.batch, pebble.Sync); err != nil {
 			// What Pebble has seen of it is not known: it stays unpublished.
@@ -93,6 +104,7 @@ func (l *Log) send(g *group) {
 			l.opts.Listener.CommitApplied(g.last, g.commits, g.bytes)
 		}
 	}
+	l.queue.sent()
 	l.inFlight <- g
 }
 
@@ -102,6 +114,8 @@ func (l *Log) syncLoop() {
 	defer close(l.synced)
 	for g := range l.inFlight {
 		l.settle(g)
+		l.drop(g)
+		l.queue.settled()
 	}
 }
 
@@ -124,8 +138,9 @@ func (l *Log) settle(g *group) {
 		return
 	}
 	for i := range g.changes {
-		l.publish(&g.changes[i])
+		l.publish(g, &g.changes[i])
 	}
+	l.cache.release(g.held...)
 	if g.last != 0 {
 		l.opts.Listener.CommitDurable(g.last, time.Since(g.applied))
 		l.mark.advance(g.last)
@@ -138,6 +153,7 @@ func (l *Log) settle(g *group) {
 // refuse answers the calls of a group that is not durable. The threads that it
 // changed stay pinned: in Pebble they can be seen as it left them.
 func (l *Log) refuse(g *group, cause error) {
+	l.cache.release(g.held...)
 	for _, c := range g.calls {
 		if c.err == nil {
 			c.res = eventlog.Appended{}
@@ -147,14 +163,15 @@ func (l *Log) refuse(g *group, cause error) {
 	}
 }
 
+// answer must not look at the call once it is answered: it may be in use again.
 func (l *Log) answer(c *call) {
-	close(c.done)
 	if c.writer != nil {
 		c.writer.answered(c)
 	}
+	c.done <- struct{}{}
 }
 
-func (l *Log) publish(ch *change) {
+func (l *Log) publish(g *group, ch *change) {
 	t := ch.thread
 	t.mu.Lock()
 	p := &t.published
@@ -173,7 +190,7 @@ func (l *Log) publish(ch *change) {
 	}
 	t.mu.Unlock()
 	for range ch.unpin + 1 {
-		l.cache.release(t)
+		g.held = append(g.held, t)
 	}
 }
 
@@ -193,7 +210,7 @@ func (l *Log) one(g *group, c *call) {
 		return
 	}
 	t, err := l.cache.acquire(c.key)
-	defer l.cache.release(t)
+	g.held = append(g.held, t)
 	if err != nil {
 		c.err = c.fail(damage(err))
 		return
@@ -279,10 +296,7 @@ func (l *Log) written(g *group, w *writer) {
 		b.finish()
 	}
 	if w.more() {
-		l.queue.mu.Lock()
-		l.queue.items = append(l.queue.items, work{writer: w})
-		l.queue.wake()
-		l.queue.mu.Unlock()
+		l.queue.again(w)
 	}
 }
 

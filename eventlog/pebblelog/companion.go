@@ -224,16 +224,14 @@ type entryHeader struct {
 
 // entry is: version, CRC-32C of all that follows, header, body.
 func (e *encoder) entry(h *entryHeader, body []byte) []byte {
-	e.buf.Reset()
-	e.buf.Write([]byte{valueVersion, 0, 0, 0, 0})
-	_ = e.enc.EncodeArrayLen(3)
+	e.buf = append(e.buf[:0], valueVersion, 0, 0, 0, 0)
+	e.array(3)
 	e.uint(h.position)
 	e.time(h.time)
 	e.text(h.kind)
-	e.buf.Write(body)
-	out := e.finish()
-	binary.BigEndian.PutUint32(out[1:], crc32.Checksum(out[5:], castagnoli))
-	return out
+	e.buf = append(e.buf, body...)
+	sealRecord(e.buf)
+	return e.finish()
 }
 
 // entry gives the header and the body, which aliases value.
@@ -248,9 +246,9 @@ func (d *decoder) entry(value []byte) (h entryHeader, body []byte, err error) {
 	if crc32.Checksum(value[5:], castagnoli) != binary.BigEndian.Uint32(value[1:]) {
 		return h, nil, fmt.Errorf("%w: wrong checksum", errDamaged)
 	}
-	if n := d.reset(value[5:]); d.err == nil && n != 3 {
-		d.err = errDamaged
+	if d.reset(value[5:]) != 3 {
+		d.in.fail()
 	}
 	h.position, h.time, h.kind = d.uint(), d.time(), d.text()
-	return h, value[len(value)-d.in.Len():], d.err
+	return h, d.in.rest, d.fault()
 }

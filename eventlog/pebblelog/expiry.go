@@ -176,7 +176,10 @@ func (l *Log) closeExpired() {
 	}
 	for _, one := range due {
 		c := calls[one.key]
-		<-c.done
+		if !c.answered { // of several leases of one thread
+			<-c.done
+			c.answered = true
+		}
 		if c.err != nil {
 			l.due.watch(one.id, one.key, now+expiryRetry.Microseconds())
 		}

@@ -51,6 +51,15 @@ func recordKey(ord, seq uint64) []byte {
 	return binary.BigEndian.AppendUint64(ordinalKey(prefixRecord, ord), seq)
 }
 
+const recordKeyBytes = 17
+
+// putRecordKey writes the key of a record into its place.
+func putRecordKey(k []byte, ord, seq uint64) {
+	k[0] = prefixRecord
+	binary.BigEndian.PutUint64(k[1:], ord)
+	binary.BigEndian.PutUint64(k[9:], seq)
+}
+
 func recordSeq(key []byte) uint64 { return binary.BigEndian.Uint64(key[9:]) }
 
 // runRowKey is the key of the run that started as the run-th of its thread,

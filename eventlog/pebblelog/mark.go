@@ -12,12 +12,10 @@ type watermark struct {
 	mu       sync.Mutex
 	position uint64
 	closed   bool
-	changed  chan struct{}
+	changed  chan struct{} // closed at the next change; nil: nobody waits
 }
 
-func newWatermark(position uint64) *watermark {
-	return &watermark{position: position, changed: make(chan struct{})}
-}
+func newWatermark(position uint64) *watermark { return &watermark{position: position} }
 
 func (m *watermark) get() uint64 {
 	m.mu.Lock()
@@ -29,29 +27,30 @@ func (m *watermark) advance(position uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.position = position
-	close(m.changed)
-	m.changed = make(chan struct{})
+	m.tellLocked()
+}
+
+func (m *watermark) tellLocked() {
+	if m.changed != nil {
+		close(m.changed)
+		m.changed = nil
+	}
 }
 
 func (m *watermark) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.closed {
-		m.closed = true
-		close(m.changed)
-		m.changed = make(chan struct{})
-	}
+	m.closed = true
+	m.tellLocked()
 }
 
 func (m *watermark) wait(ctx context.Context, position uint64) (uint64, error) {
 	for {
-		m.mu.Lock()
-		now, closed, changed := m.position, m.closed, m.changed
-		m.mu.Unlock()
+		now, closed, changed := m.next(position)
 		if closed {
 			return now, eventlog.ErrClosed
 		}
-		if now >= position {
+		if changed == nil {
 			return now, nil
 		}
 		select {
@@ -60,6 +59,20 @@ func (m *watermark) wait(ctx context.Context, position uint64) (uint64, error) {
 			return now, ctx.Err()
 		}
 	}
+}
+
+// next gives the mark and, as long as position is above it, what is closed at
+// its next change.
+func (m *watermark) next(position uint64) (now uint64, closed bool, changed <-chan struct{}) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed || m.position >= position {
+		return m.position, m.closed, nil
+	}
+	if m.changed == nil {
+		m.changed = make(chan struct{})
+	}
+	return m.position, false, m.changed
 }
 
 // life guards the engine, which panics when it is used after it was closed.

@@ -30,12 +30,14 @@ type Log struct {
 	due     *deadlines
 
 	queue    *queue
+	groups   sync.Pool // of *group
+	calls    sync.Pool // of *call
 	inFlight chan *group
 	synced   chan struct{} // closed when the last group is settled
 
 	// Of the committer.
 	enc      *encoder
-	link     link
+	builder  *builder // to be used again; nil: it is in use
 	dec      *decoder
 	position uint64 // of the latest commit
 	lastTime int64
@@ -95,6 +97,8 @@ func open(dir string, opts Options) (*Log, error) {
 		enc: newEncoder(), dec: newDecoder(), due: newDeadlines(),
 	}
 	l.cache = newCache(l, opts.CacheRuns)
+	l.groups.New = func() any { return new(group) }
+	l.calls.New = func() any { return &call{done: make(chan struct{}, 1)} }
 	if err := l.start(); err != nil {
 		return nil, errors.Join(err, db.Close(), lock.Close())
 	}

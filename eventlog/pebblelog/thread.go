@@ -18,8 +18,9 @@ type thread struct {
 	key eventlog.ThreadKey
 
 	// Of the cache, under its lock.
-	pins   int
-	weight int
+	pins       int
+	weight     int
+	prev, next *thread // among those without pins
 
 	ready chan struct{} // closed once loaded
 	err   error         // of loading

@@ -26,11 +26,12 @@ func (l *Log) Append(ctx context.Context, key eventlog.ThreadKey, batch eventlog
 	if n, limit := len(batch.Key), l.opts.Limits.KeyBytes; n > limit {
 		return refuse(&eventlog.TooLargeError{What: "idempotency key", Size: n, Limit: limit}, "")
 	}
-	events, size, err := l.check(op, key, batch.Events)
+	c := l.borrow(callAppend, op, key)
+	events, size, err := l.checkInto(&c.room, op, key, batch.Events)
 	if err != nil {
+		l.giveBack(c)
 		return eventlog.Appended{}, err
 	}
-	c := newCall(callAppend, op, key)
 	c.events, c.bytes, c.origin = events, size, batch.Origin
 	c.run, c.expect, c.idem = batch.Run, batch.Expect, batch.Key
 	if batch.Parent != nil {
@@ -54,7 +55,11 @@ func (l *Log) submit(ctx context.Context, c *call) (eventlog.Appended, error) {
 	if !l.queue.push(work{call: c}) {
 		return refuse(eventlog.ErrClosed)
 	}
-	return c.wait(ctx)
+	done, err := c.wait(ctx)
+	if c.answered {
+		l.giveBack(c)
+	}
+	return done, err
 }
 
 // BeginRun implements [eventlog.Log]. Once the start is on its way to the disk

@@ -1,0 +1,152 @@
+package pebblelog
+
+import (
+	"runtime"
+	"sync"
+)
+
+// When the committer takes what waits. A group shares one sync, so the more
+// calls are in it the less each costs: as long as a sync is under way calls
+// gather for the next, unless there are so many that their group should be made
+// meanwhile.
+const (
+	groupItems     = 4096 // calls and writers that share one batch
+	groupsInFlight = 3    // groups applied and not yet settled
+	groupEarly     = 64   // events that need not wait for the group before them
+)
+
+// queue holds what the committer has to do, and says when it is time for it. Its
+// length is bounded by its callers: each waits for its call, and a writer stands
+// in it once.
+type queue struct {
+	mu     sync.Mutex
+	items  []work
+	events int    // of the items: those of calls, and one for each writer
+	spare  []work // room that can be used again
+	flying int    // groups sent and not yet settled
+	closed bool
+	signal chan struct{}
+}
+
+// work is a call, or a writer that has calls waiting.
+type work struct {
+	call   *call
+	writer *writer
+}
+
+func (w work) events() int {
+	if w.call == nil {
+		return 1
+	}
+	return 1 + len(w.call.events)
+}
+
+func newQueue() *queue { return &queue{signal: make(chan struct{}, 1)} }
+
+// push reports whether the item was taken; it is not once the queue is closed.
+func (q *queue) push(w work) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return false
+	}
+	q.addLocked(w)
+	return true
+}
+
+// again puts a writer back that has more than one commit may hold, even if the
+// queue has been closed meanwhile.
+func (q *queue) again(w *writer) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.addLocked(work{writer: w})
+}
+
+func (q *queue) addLocked(w work) {
+	q.items = append(q.items, w)
+	q.events += w.events()
+	q.wakeLocked()
+}
+
+// sent and settled count the groups under way.
+func (q *queue) sent() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.flying++
+}
+
+func (q *queue) settled() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.flying--
+	q.wakeLocked()
+}
+
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.wakeLocked()
+}
+
+// readyLocked reports whether it is time for the next group.
+func (q *queue) readyLocked() bool {
+	if len(q.items) == 0 {
+		return false
+	}
+	return q.flying == 0 || q.flying < groupsInFlight && q.events >= groupEarly
+}
+
+// wakeLocked wakes the committer if there is something to do for it.
+func (q *queue) wakeLocked() {
+	if !q.readyLocked() && !q.closed {
+		return
+	}
+	select {
+	case q.signal <- struct{}{}:
+	default:
+	}
+}
+
+// pop waits for work and takes up to n items, which are valid until the next
+// call. Nothing more will come when it gives none.
+func (q *queue) pop(n int) []work {
+	for {
+		q.mu.Lock()
+		ready, ended := q.readyLocked(), q.closed && len(q.items) == 0
+		q.mu.Unlock()
+		if ended {
+			return nil
+		}
+		if ready {
+			break
+		}
+		<-q.signal
+	}
+	// Those whose calls have just been answered are about to come with the next
+	// ones: let them run before the group is closed. Twice, as the first lets
+	// only those run that were woken on this processor. It costs nothing when
+	// nobody else can run.
+	runtime.Gosched()
+	runtime.Gosched()
+	return q.take(n)
+}
+
+func (q *queue) take(n int) []work {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	taken := q.items
+	clear(q.spare)
+	q.items = q.spare[:0]
+	if len(taken) > n {
+		q.items = append(q.items, taken[n:]...)
+		clear(taken[n:])
+		taken = taken[:n]
+	}
+	q.events = 0
+	for _, w := range q.items {
+		q.events += w.events()
+	}
+	q.spare = taken
+	return taken
+}
