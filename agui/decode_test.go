@@ -207,7 +207,8 @@ func TestThinkingNames(t *testing.T) {
 }
 
 // FuzzDecode: no bytes panic; what is accepted strictly is accepted leniently;
-// messages that were read are read again as they are printed.
+// messages that were read are read again as they are printed; reading takes
+// memory in proportion to the bytes.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		`{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"d"}`,
@@ -222,8 +223,13 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var strict, lenient Event
-		strictErr := new(Decoder).Decode(raw, &strict)
-		lenientErr := (&Decoder{Lenient: true}).Decode(raw, &lenient)
+		var strictErr, lenientErr error
+		if got := allocated(func() {
+			strictErr = new(Decoder).Decode(raw, &strict)
+			lenientErr = (&Decoder{Lenient: true}).Decode(raw, &lenient)
+		}); got > 64<<10+1000*uint64(len(raw)) {
+			t.Fatalf("%d bytes took %d", len(raw), got)
+		}
 		var slow Event
 		if err := new(Decoder).any(raw, &slow); (err == nil) != (strictErr == nil) || err == nil && !reflect.DeepEqual(slow, strict) {
 			t.Fatalf("%q: as a delta %+v, %v, as any event %+v, %v", raw, strict, strictErr, slow, err)

@@ -1,6 +1,7 @@
 package fold_test
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"testing"
@@ -23,6 +24,17 @@ func linear(t *testing.T, work func(n int) func()) {
 		a, b = min(a, fold.CPUTime(small)), min(b, fold.CPUTime(large))
 	}
 	t.Errorf("%v, and %v for four times as much", a, b)
+}
+
+// bounded fails if work on a stream takes more processor time than any stream of
+// its length may: every event may copy what the limit of a patch allows.
+func bounded(t testing.TB, stream []byte, work func()) {
+	t.Helper()
+	events := 1 + bytes.Count(stream, []byte("\n"))
+	most := time.Second + time.Duration(events)*100*time.Millisecond + time.Duration(len(stream))*20*time.Microsecond
+	if took := fold.CPUTime(work); took > most {
+		t.Fatalf("%d events of %d bytes took %v", events, len(stream), took)
+	}
 }
 
 // Compacting a hostile stream costs what it is long.

@@ -365,12 +365,16 @@ func TestCompactRandom(t *testing.T) {
 	t.Logf("%d of %d streams are legal; %d events have become %d", lawful, streams, before, after)
 }
 
+// FuzzCompact: no stream panics, all have the fold they had, and none costs more
+// than its length allows.
 func FuzzCompact(f *testing.F) {
 	for seed := range uint64(30) {
 		f.Add(bytes.Join(brewed(seed), []byte("\n")))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		if fault := compactFault(bytes.Split(raw, []byte("\n"))); fault != "" {
+		lines := bytes.Split(raw, []byte("\n"))
+		bounded(t, raw, func() { compact(lines) })
+		if fault := compactFault(lines); fault != "" {
 			t.Fatal(fault)
 		}
 	})

@@ -225,6 +225,8 @@ func TestSoupLosesNoWord(t *testing.T) {
 	})
 }
 
+// FuzzDurable: no stream panics or costs more than its length allows, every view
+// is whole, and event by event a stream comes to what it comes to at once.
 func FuzzDurable(f *testing.F) {
 	f.Add([]byte(`{"type":"RUN_STARTED","threadId":"t","runId":"r"}
 {"type":"TEXT_MESSAGE_CHUNK","messageId":"a","delta":"\ud83c"}
@@ -239,6 +241,15 @@ func FuzzDurable(f *testing.F) {
 {"type":"THINKING_TEXT_MESSAGE_CONTENT","delta":"y"}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		lines := bytes.Split(raw, []byte("\n"))
-		whole(t, fold.Stream(slices.Values(lines), fold.Options{}, 0))
+		var v *fold.View
+		bounded(t, raw, func() { v = fold.Stream(slices.Values(lines), fold.Options{}, 0) })
+		whole(t, v)
+		// Folding on is folding from the beginning.
+		for prefix := range fold.Prefixes(slices.Values(lines), fold.Options{}) {
+			v = prefix
+		}
+		if got, want := string(shownView(v)), string(shownView(fold.Stream(slices.Values(lines), fold.Options{}, 0))); got != want {
+			t.Fatalf("event by event\n%s\nat once\n%s", got, want)
+		}
 	})
 }

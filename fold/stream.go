@@ -44,15 +44,93 @@ func assign(lines iter.Seq[[]byte], upto uint64) ([]Record, *agui.Tracker) {
 		if line = bytes.TrimSpace(line); len(line) == 0 {
 			continue
 		}
-		r := Record{Seq: uint64(len(records)) + 1, Raw: line}
-		var h agui.Header
-		if agui.ReadHeader(line, &h) == nil {
-			a := tracker.Assign(&h, r.Seq, agui.Claim{})
-			r.Run, r.Echo, r.UnknownParent = a.Run, a.Echo, a.UnknownParent
-		}
+		r := assigned(tracker, line, uint64(len(records))+1)
 		if records = append(records, r); r.Seq == upto {
 			break
 		}
 	}
 	return records, tracker
+}
+
+// assigned is a line as a record of its run.
+func assigned(tracker *agui.Tracker, line []byte, seq uint64) Record {
+	r := Record{Seq: seq, Raw: line}
+	var h agui.Header
+	if agui.ReadHeader(line, &h) == nil {
+		a := tracker.Assign(&h, seq, agui.Claim{})
+		r.Run, r.Echo, r.UnknownParent = a.Run, a.Echo, a.UnknownParent
+	}
+	return r
+}
+
+// Prefixes yields what [Stream] makes of the first line, of the first two, and
+// so on; blank lines are none. It folds each line once, and those before a run
+// again where that run does not continue what has been folded. It keeps hold of
+// the lines.
+func Prefixes(lines iter.Seq[[]byte], opts Options) iter.Seq[*View] {
+	return func(yield func(*View) bool) {
+		p := prefix{opts: opts, fold: New(opts), tracker: agui.NewTracker(nil, agui.RunKey{})}
+		for line := range lines {
+			if line = bytes.TrimSpace(line); len(line) == 0 {
+				continue
+			}
+			p.add(line)
+			v := p.fold.View()
+			v.Seq = uint64(len(p.records))
+			if !yield(v) {
+				return
+			}
+		}
+	}
+}
+
+// prefix is the lines of a stream so far, folded.
+type prefix struct {
+	opts    Options
+	fold    *Fold
+	tracker *agui.Tracker
+	records []Record
+	head    agui.RunKey
+	lineage []agui.Segment // of head
+	through map[agui.RunKey]uint64
+}
+
+func (p *prefix) add(line []byte) {
+	r := assigned(p.tracker, line, uint64(len(p.records))+1)
+	p.records = append(p.records, r)
+	if p.opts.Profile == Reference {
+		r.Echo = false
+		p.fold.Apply(r)
+		return
+	}
+	records := p.records[len(p.records)-1:]
+	if head := p.tracker.Head(); head != p.head {
+		lineage := agui.Lineage(p.tracker.Runs(), head)
+		if !continues(lineage, p.lineage, r.Seq-1) {
+			p.fold, records = New(p.opts), p.records
+		}
+		p.head, p.lineage, p.through = head, lineage, make(map[agui.RunKey]uint64, len(lineage))
+		for _, s := range lineage {
+			p.through[s.Run] = s.Through
+		}
+	}
+	for _, r := range records {
+		if r.Run.IsZero() || r.Seq <= p.through[r.Run] {
+			p.fold.Apply(r)
+		}
+	}
+}
+
+// continues reports whether a lineage is another with a new run behind it: the
+// same for all records up to seq.
+func continues(lineage, other []agui.Segment, seq uint64) bool {
+	if len(lineage) != len(other)+1 {
+		return false
+	}
+	for i, s := range other {
+		if lineage[i].Run != s.Run || min(lineage[i].Through, seq) != min(s.Through, seq) {
+			return false
+		}
+	}
+	return true
 }

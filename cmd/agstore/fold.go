@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -40,7 +39,6 @@ func (a *app) foldCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&f.perEvent, "per-event", false, "after each event a line: its number and the digests of messages, state and pending interrupts")
 	cmd.Flags().StringVar(&f.verify, "verify", "record", "record faults as diagnostics, strict: fail at the first, or off: do not look for them")
 	cmd.Flags().BoolVar(&f.compact, "compact", false, "compact the stream first, which does not change what it comes to")
-	cmd.MarkFlagsMutuallyExclusive("upto", "per-event")
 	a.complete(cmd, "profile", "durable", "reference")
 	a.complete(cmd, "verify", verifyModes...)
 	return cmd
@@ -79,7 +77,7 @@ func (f *folding) run(ctx context.Context, file string) error {
 	defer stop()
 	events, lines, err := readStream(in, f.upto)
 	if err != nil {
-		return fmt.Errorf("read %s: %w", file, err)
+		return fmt.Errorf("fold %s: %w", file, err)
 	}
 	if f.verify == "strict" {
 		if err := firstFault(events, lines); err != nil {
@@ -141,7 +139,7 @@ func (e *faultError) Is(target error) bool { return target == eventlog.ErrInvali
 func (f *folding) printDigests(events [][]byte, opts fold.Options) error {
 	out := bufio.NewWriter(f.io.out)
 	n := 0
-	for view := range prefixes(events, opts) {
+	for view := range fold.Prefixes(slices.Values(events), opts) {
 		n++
 		if _, err := out.Write(append(view.AppendDigests(nil, n), '\n')); err != nil {
 			return err
@@ -151,25 +149,4 @@ func (f *folding) printDigests(events [][]byte, opts fold.Options) error {
 		}
 	}
 	return out.Flush()
-}
-
-// prefixes yields the view of the first event, of the first two, and so on. In
-// the profile Durable each is folded anew: which runs it is made of may change
-// with every event.
-func prefixes(events [][]byte, opts fold.Options) iter.Seq[*fold.View] {
-	return func(yield func(*fold.View) bool) {
-		reference := fold.New(opts)
-		for i, event := range events {
-			var view *fold.View
-			if opts.Profile == fold.Reference {
-				reference.Apply(fold.Record{Seq: uint64(i) + 1, Raw: event})
-				view = reference.View()
-			} else {
-				view = fold.Stream(slices.Values(events[:i+1]), opts, 0)
-			}
-			if !yield(view) {
-				return
-			}
-		}
-	}
 }

@@ -49,6 +49,65 @@ func TestFold(t *testing.T) {
 	c.fails(exitUsage, "--verify", "fold", file, "--verify", "perhaps")
 }
 
+// The same events are the same stream, however its lines end and whatever stands
+// around them.
+func TestFoldOfAnyTransport(t *testing.T) {
+	c := newCLI(t)
+	stream := turn("r1", "", "one") + turn("r2", "", "two")
+	frames := "data: " + strings.ReplaceAll(strings.TrimSpace(stream), "\n", "\n\nid: 5\nevent: message\ndata: ") + "\n\n"
+	for _, args := range [][]string{{"--json"}, {"--per-event"}, {"--profile", "reference", "--json"}, {"--compact"}, {"--upto", "3"}, {"--verify", "strict"}} {
+		args := append([]string{"fold", "-"}, args...)
+		want := c.with(stream).ok(args...)
+		for name, input := range map[string]string{
+			"CRLF": strings.ReplaceAll(stream, "\n", "\r\n"), "a byte order mark": "\ufeff" + stream, "blank lines": "\n \n" + strings.ReplaceAll(stream, "\n", "\n\n\t\n"),
+			"no end of line": strings.TrimSpace(stream), "SSE": frames, "SSE, CRLF": strings.ReplaceAll(frames, "\n", "\r\n"),
+			"SSE, a byte order mark and a comment": "\ufeff: hello\n\n" + frames, "SSE without its last blank line": strings.TrimSpace(frames),
+		} {
+			if got := c.with(input).ok(args...); got != want {
+				t.Errorf("%v of %s:\n%s\nwant\n%s", args, name, got, want)
+			}
+		}
+	}
+}
+
+// --per-event has a line for each event, and --upto says for how many: the same
+// digests that the stream so far has alone.
+func TestFoldPerEvent(t *testing.T) {
+	c := newCLI(t)
+	stream := turn("r1", "", "one") + turn("r2", "", "two") + turn("r3", `,"parentRunId":"r1"`, "three") + "noise\n"
+	file := c.file("stream.jsonl", stream)
+	n := strings.Count(stream, "\n")
+	for _, profile := range []string{"durable", "reference"} {
+		all := strings.SplitAfter(c.ok("fold", file, "--per-event", "--profile", profile), "\n")
+		if len(all) != n+1 || all[n] != "" {
+			t.Fatalf("%s: %d lines for %d events", profile, len(all)-1, n)
+		}
+		if got := c.ok("fold", file, "--per-event", "--profile", profile, "--upto", "7"); got != strings.Join(all[:7], "") {
+			t.Errorf("%s: the first 7 are\n%s", profile, got)
+		}
+		if got := c.ok("fold", file, "--per-event", "--profile", profile, "--upto", "0"); got != "" {
+			t.Errorf("%s: the first none are\n%s", profile, got)
+		}
+	}
+	if out := c.ok("fold", file, "--per-event", "--profile", "reference"); !strings.HasSuffix(out, " ERROR transport\n") {
+		t.Errorf("the last line is not of an error:\n%s", out)
+	}
+}
+
+func TestFoldMisuse(t *testing.T) {
+	c := newCLI(t)
+	file := c.file("stream.jsonl", turn("r1", "", "one"))
+	for _, args := range [][]string{{}, {file, file}, {file, "--upto", "-1"}, {file, "--upto", "many"}, {file, "--verify", ""}, {file, "--profile", ""}, {file, "--no-such-flag"}} {
+		c.fails(exitUsage, "", append([]string{"fold"}, args...)...)
+	}
+	c.fails(exitNotFound, "no-such-file", "fold", "no-such-file", "--verify", "strict")
+	c.fails(exitFailed, "directory", "fold", t.TempDir())
+	// strict looks at what --upto takes, and no further.
+	bad := c.file("bad.jsonl", turn("r1", "", "one")+"noise\n")
+	c.ok("fold", bad, "--verify", "strict", "--upto", "5")
+	c.fails(exitRefused, "line 6: ", "fold", bad, "--verify", "strict", "--upto", "6")
+}
+
 // Whatever a stream holds, fold is done; strict is not.
 func TestFoldOfAnything(t *testing.T) {
 	c := newCLI(t)
