@@ -109,6 +109,9 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // errDamaged: stored bytes are not a value that this package writes.
 var errDamaged = errors.New("not what was written")
 
+// errChecksum: the checksum of a value is wrong.
+var errChecksum = fmt.Errorf("%w: wrong checksum", errDamaged)
+
 // The stored values.
 type (
 	storeRow struct {
@@ -467,7 +470,7 @@ func (d *decoder) record(value []byte) (h recordHeader, event []byte, err error)
 		return h, nil, &eventlog.VersionError{What: "value", Found: int(value[0]), Known: valueVersion}
 	}
 	if crc32.Checksum(value[5:], castagnoli) != binary.BigEndian.Uint32(value[1:]) {
-		return h, nil, fmt.Errorf("%w: wrong checksum", errDamaged)
+		return h, nil, errChecksum
 	}
 	fields := d.reset(value[5:])
 	h.position, h.time, h.run = d.uint(), d.time(), d.run()

@@ -104,3 +104,11 @@ func after(prefix []byte) []byte {
 	}
 	return nil
 }
+
+// lastPrefix is the last of them.
+const lastPrefix = prefixReceipt
+
+// ofStore reports whether a key is of the store itself.
+func ofStore(key []byte) bool {
+	return len(key) >= 2 && key[0] == prefixStore && key[1] == 'm' && len(key) == 2
+}

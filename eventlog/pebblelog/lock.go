@@ -21,6 +21,7 @@ type owner struct {
 	PID   int       `json:"pid"`
 	Host  string    `json:"host"`
 	Since time.Time `json:"since"`
+	witness
 }
 
 // acquireLock takes the directory's lock or says who holds it. It never waits.
@@ -39,7 +40,8 @@ func acquireLock(dir string, o Options) (*pebble.Lock, error) {
 		}
 		return nil, err
 	}
-	if err := writeOwner(dir, o.FS, owner{PID: pid, Host: host, Since: o.Now().UTC().Truncate(time.Second)}); err != nil {
+	who := owner{PID: pid, Host: host, Since: o.Now().UTC().Truncate(time.Second), witness: readOwner(dir, o.FS).witness}
+	if err := writeOwner(dir, o.FS, who); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
 	return lock, nil

@@ -23,6 +23,8 @@ type Log struct {
 	db   *pebble.DB
 	meta storeRow
 
+	witness witness
+
 	cache   *cache
 	mark    *watermark
 	life    *life
@@ -60,6 +62,9 @@ func Open(dir string, opts Options) (*Log, error) {
 			err = fmt.Errorf("%w: %w", eventlog.ErrNoSpace, err)
 		}
 		hint := ""
+		if errors.Is(err, errNoStoreRow) || errors.Is(err, errShort) {
+			hint = hintLost
+		}
 		if errors.Is(err, eventlog.ErrVersion) {
 			hint = "open it with the version of agstore that wrote it, or a newer one"
 		}
@@ -99,6 +104,7 @@ func open(dir string, opts Options) (*Log, error) {
 	l.cache = newCache(l, opts.CacheRuns)
 	l.groups.New = func() any { return new(group) }
 	l.calls.New = func() any { return &call{done: make(chan struct{}, 1)} }
+	l.witness = readOwner(dir, opts.FS).witness
 	if err := l.start(); err != nil {
 		return nil, errors.Join(err, db.Close(), lock.Close())
 	}
@@ -133,7 +139,7 @@ func (l *Log) start() error {
 		return err
 	}
 	l.mark = newWatermark(l.position)
-	return nil
+	return l.witnessed()
 }
 
 // last visits the last key with a prefix.
@@ -154,6 +160,9 @@ func (l *Log) identify() error {
 	value, ok, err := l.get(storeKey())
 	if err != nil {
 		return err
+	}
+	if !ok && l.witness.Store != "" {
+		return errNoStoreRow
 	}
 	if ok {
 		if l.meta, err = l.dec.store(value); err != nil {
@@ -233,6 +242,9 @@ func (l *Log) close() error {
 	if e := l.db.Close(); !failed {
 		// A log that has failed has said why.
 		err = errors.Join(err, e)
+	}
+	if err == nil && !failed {
+		l.sign()
 	}
 	err = errors.Join(err, l.lock.Close())
 	if err != nil {

@@ -1,0 +1,60 @@
+package pebblelog
+
+import (
+	"fmt"
+
+	"github.com/agstore/agstore/eventlog"
+)
+
+// witness is what the owner file says of the store, beside the engine's files:
+// so that a log of which the engine has lost the end, or everything, is not taken
+// for a shorter one or a new one.
+type witness struct {
+	Store    string `json:"store,omitempty"`    // its incarnation
+	Position uint64 `json:"position,omitempty"` // of the latest commit when it was closed
+}
+
+var (
+	errNoStoreRow = fmt.Errorf("%w: there was a store, and the engine has lost it", errDamaged)
+	errShort      = fmt.Errorf("%w: the log ends before what it was closed with", errDamaged)
+)
+
+// hintLost is what to do about them.
+const hintLost = "restore a backup; to go on with what is left, remove " + ownerFile + " from the directory"
+
+// witnessed compares the log with what the owner file says of it.
+func (l *Log) witnessed() error {
+	if l.witness.Store == l.meta.incarnation {
+		if l.witness.Position > l.position {
+			return fmt.Errorf("%w: position %d, and there was %d", errShort, l.position, l.witness.Position)
+		}
+		return nil
+	}
+	l.witness = witness{Store: l.meta.incarnation}
+	return l.testify()
+}
+
+// sign notes in the owner file how far the log goes. It is not part of closing:
+// a file of before is right too.
+func (l *Log) sign() {
+	l.witness.Position = l.mark.get()
+	_ = l.testify()
+}
+
+func (l *Log) testify() error {
+	who := readOwner(l.dir, l.opts.FS)
+	who.witness = l.witness
+	return writeOwner(l.dir, l.opts.FS, who)
+}
+
+// short is the fault of a log that is shorter than the owner file says; nil: it
+// is not.
+func (w witness) short(store string, position uint64) *eventlog.Fault {
+	if w.Store != store || w.Position <= position {
+		return nil
+	}
+	return &eventlog.Fault{
+		Kind: eventlog.FaultShort, Position: position + 1, PositionTo: w.Position, Place: ownerFile,
+		Detail: "the log was longer when it was closed",
+	}
+}
