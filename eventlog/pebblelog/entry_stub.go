@@ -6,4 +6,6 @@ type entryHeader struct {
 	kind     string
 }
 
-func (d *decoder) entry(value []byte) (h entryHeader, body []byte, err error) { return h, nil, errDamaged }
+func (d *decoder) entry(value []byte) (h entryHeader, body []byte, err error) {
+	return h, nil, errDamaged
+}

@@ -110,5 +110,5 @@ const lastPrefix = prefixReceipt
 
 // ofStore reports whether a key is of the store itself.
 func ofStore(key []byte) bool {
-	return len(key) >= 2 && key[0] == prefixStore && key[1] == 'm' && len(key) == 2
+	return len(key) == 2 && key[1] == 'm' || len(key) == 10 && key[1] == 'b'
 }

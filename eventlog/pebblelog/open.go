@@ -74,15 +74,9 @@ func Open(dir string, opts Options) (*Log, error) {
 }
 
 func open(dir string, opts Options) (*Log, error) {
-	if opts.FS == vfs.Default {
-		// The engine's lock goes by the path, so there must be one of them.
-		abs, err := filepath.Abs(dir)
-		if err != nil {
-			return nil, err
-		}
-		dir = abs
-	} else if dir == "" {
-		dir = "store"
+	dir, err := path(dir, opts)
+	if err != nil {
+		return nil, err
 	}
 	if err := opts.FS.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -115,6 +109,17 @@ func open(dir string, opts Options) (*Log, error) {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
+}
+
+// path gives the one name of a directory: the engine's lock goes by the name.
+func path(dir string, opts Options) (string, error) {
+	if opts.FS == vfs.Default {
+		return filepath.Abs(dir)
+	}
+	if dir == "" {
+		dir = "store"
+	}
+	return dir, nil
 }
 
 // start reads what the committer goes on from. All that it finds is durable:

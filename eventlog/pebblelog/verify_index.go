@@ -1,7 +1,6 @@
 package pebblelog
 
 import (
-	"bytes"
 	"encoding/binary"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -19,7 +18,7 @@ func (v *verifier) store() error {
 			v.storeRow(r)
 		}
 		next = v.walk(r, next, []byte{prefixName}, func(key, value []byte) bool {
-			if !bytes.Equal(key, storeKey()) && !ofStore(key) {
+			if !ofStore(key) {
 				v.strange(key)
 			}
 			return true

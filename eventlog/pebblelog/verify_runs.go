@@ -37,7 +37,10 @@ func (t *threadCheck) runs(r pebble.Reader, leases map[uint32]bool) (out storedR
 			}
 			for ; next < run; next++ {
 				t.lostRun(next, leases)
-				out.sound = out.sound && !t.partial
+				delete(leases, next)
+				if out.sound = out.sound && !t.partial; !t.partial {
+					out.count++
+				}
 			}
 			next = run + 1
 			row, err := v.dec.runRow(value)
@@ -71,6 +74,26 @@ func (t *threadCheck) runs(r pebble.Reader, leases map[uint32]bool) (out storedR
 		v.fault(t.told(eventlog.FaultLease, eventlog.Fault{Place: place(key)}, "it is a lease of run %d, and the thread has no such run", run), fix{key, nil})
 	}
 	return out
+}
+
+// tail takes note of records that are missing at the end of the thread: rows of
+// runs that speak of later ones. From what is left nothing follows then.
+func (t *threadCheck) tail(r pebble.Reader) {
+	v, prefix := t.v, ordinalKey(prefixRun, t.ord)
+	last, seen := uint64(0), t.records.next-1
+	for from := prefix; from != nil && v.ctx.Err() == nil && !v.closing(); {
+		v.items, v.bytes = 0, 0
+		from = v.walk(r, from, after(prefix), func(_, value []byte) bool {
+			if row, err := v.dec.runRow(value); err == nil {
+				last = max(last, row.run.FirstSeq, row.run.EndSeq, row.run.LastSeq)
+			}
+			return true
+		})
+	}
+	if last > seen && t.row.state == stateLive {
+		t.partial = true
+		t.fault(eventlog.FaultMissing, eventlog.Fault{Seq: seen + 1, To: last}, "a run has had records up to seq %d", last)
+	}
 }
 
 // derived is the row of a run as its records say; nil if they cannot be read. It

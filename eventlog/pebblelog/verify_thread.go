@@ -440,6 +440,7 @@ func (s *streamCheck) end(r pebble.Reader) {
 	}
 	whole := row.first == own.first && row.count == own.count
 	if row.ord != own.ord || row.time != own.time || row.stream != own.stream || !whole && !s.holed {
+		t.partial = true
 		t.fault(eventlog.FaultCommit, at, "the commit says: thread %d, %d from seq %d, time %d, stream %d; its records say: thread %d, %d from seq %d, time %d, stream %d",
 			row.ord, row.count, row.first, row.time, row.stream, own.ord, own.count, own.first, own.time, own.stream)
 	}
@@ -487,6 +488,7 @@ func (t *threadCheck) rows(r pebble.Reader) {
 		return
 	}
 	leases := t.leases(r)
+	t.tail(r)
 	stored := t.runs(r, leases)
 	t.counts(stored)
 }
@@ -503,8 +505,8 @@ func (t *threadCheck) name(r pebble.Reader) {
 		if err == nil && ord == t.ord {
 			return
 		}
-		if err == nil {
-			t.fault(eventlog.FaultName, eventlog.Fault{Place: place(key)}, "the name leads to thread %d, not to %d", ord, t.ord)
+		if err == nil && v.named(r, ord, t.row.key) {
+			t.fault(eventlog.FaultName, eventlog.Fault{Place: place(key)}, "threads %d and %d say that they have the same name", ord, t.ord)
 			return
 		}
 	}
@@ -515,6 +517,16 @@ func (t *threadCheck) name(r pebble.Reader) {
 		return
 	}
 	v.fault(f, fix{key, append([]byte(nil), v.enc.name(t.ord)...)})
+}
+
+// named reports whether a thread's row has that name.
+func (v *verifier) named(r pebble.Reader, ord uint64, name eventlog.ThreadKey) bool {
+	value, ok, _ := v.get(r, threadRowKey(ord))
+	if !ok {
+		return false
+	}
+	row, err := v.dec.thread(value)
+	return err == nil && row.key == name
 }
 
 // nameOf finds the name that leads to a thread; nil: none does.
