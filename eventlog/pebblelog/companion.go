@@ -244,7 +244,7 @@ func (d *decoder) entry(value []byte) (h entryHeader, body []byte, err error) {
 		return h, nil, &eventlog.VersionError{What: "value", Found: int(value[0]), Known: valueVersion}
 	}
 	if crc32.Checksum(value[5:], castagnoli) != binary.BigEndian.Uint32(value[1:]) {
-		return h, nil, fmt.Errorf("%w: wrong checksum", errDamaged)
+		return h, nil, errChecksum
 	}
 	if d.reset(value[5:]) != 3 {
 		d.in.fail()

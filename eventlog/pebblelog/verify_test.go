@@ -56,6 +56,12 @@ func verified(t *testing.T, fs vfs.FS) *Log {
 	fixtureAppend(t, l, "s", "t", eventlog.Batch{}, `{"type":"RUN_STARTED","runId":"a"}`, `{"type":"RUN_FINISHED","runId":"a"}`)
 	fixtureAppend(t, l, "s", "t", eventlog.Batch{Parent: &agui.RunKey{}}, `{"type":"RUN_STARTED","runId":"b"}`, `{"type":"RUN_ERROR","message":"m"}`)
 	fixtureAppend(t, l, "s", "t", eventlog.Batch{Parent: &agui.RunKey{ID: "a", Attempt: 1}}, `{"type":"RUN_STARTED","runId":"a"}`, `{"type":"RUN_FINISHED"}`)
+	for _, title := range []string{"one", "two"} {
+		entries := []eventlog.Entry{{Kind: "title", Body: []byte(title)}, {Kind: "note"}}
+		if _, err := l.AppendCompanion(context.Background(), eventlog.ThreadKey{Scope: "s", Thread: "t"}, eventlog.CompanionBatch{Entries: entries}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	fixtureRun(t, l, "s", "t", "held", `{"type":"CUSTOM","name":"x"}`)
 	return l
 }
@@ -74,7 +80,7 @@ func TestVerifyFindsNothing(t *testing.T) {
 	}
 	var last eventlog.VerifyProgress
 	faultsOf(t, l, eventlog.VerifyOptions{Progress: func(p eventlog.VerifyProgress) { last = p }})
-	if last.Threads != 2 || last.Records != 12 || last.Commits != 7 || last.Bytes == 0 {
+	if last.Threads != 2 || last.Records != 12 || last.Commits != 9 || last.Bytes == 0 {
 		t.Errorf("progress %+v", last)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -216,20 +222,20 @@ func spoilings() []struct {
 			s.delete(recordKey(1, 9))
 		}, "commit_mismatch commit_without_record commit_without_record missing_record", false},
 		{"a record was put in at the end", func(s *spoiling) {
-			h := recordHeader{position: 7, time: 1, run: 4, typ: agui.TypeCustom}
+			h := recordHeader{position: 9, time: 1, run: 4, typ: agui.TypeCustom}
 			s.set(recordKey(1, 12), s.e.record(&h, []byte(`{"type":"CUSTOM"}`)))
 		}, "commit_mismatch impossible_record", false},
 		{"a commit was put in at the end", func(s *spoiling) {
 			now := s.l.lastTime
-			h := recordHeader{position: 8, time: now, run: 4, typ: agui.TypeCustom}
+			h := recordHeader{position: 10, time: now, run: 4, typ: agui.TypeCustom}
 			s.set(recordKey(1, 12), s.e.record(&h, []byte(`{"type":"CUSTOM"}`)))
-			s.set(commitKey(8), s.e.commit(commitRow{ord: 1, first: 12, count: 1, time: now, chain: make([]byte, 16)}))
+			s.set(commitKey(10), s.e.commit(commitRow{ord: 1, first: 12, count: 1, time: now, chain: make([]byte, 16)}))
 		}, "chain_mismatch", false},
 		{"a commit was put in at the end, without a chain value", func(s *spoiling) {
 			now := s.l.lastTime
-			h := recordHeader{position: 8, time: now, run: 4, typ: agui.TypeCustom}
+			h := recordHeader{position: 10, time: now, run: 4, typ: agui.TypeCustom}
 			s.set(recordKey(1, 12), s.e.record(&h, []byte(`{"type":"CUSTOM"}`)))
-			s.set(commitKey(8), s.e.commit(commitRow{ord: 1, first: 12, count: 1, time: now}))
+			s.set(commitKey(10), s.e.commit(commitRow{ord: 1, first: 12, count: 1, time: now}))
 		}, "chain_mismatch", false},
 		{"two commits of a thread that changed places", func(s *spoiling) {
 			// Runs a and b: their records with the positions and seqs of the other.
@@ -269,7 +275,7 @@ func spoilings() []struct {
 		{"a value of the future", func(s *spoiling) { s.set(recordKey(1, 2), []byte{9, 0, 0, 0, 0, 0}) }, "unknown_version", false},
 		{"an empty value", func(s *spoiling) { s.set(recordKey(1, 2), nil) }, "undecodable_value", false},
 		{"a commit that is gone", func(s *spoiling) { s.delete(commitKey(4)) }, "missing_commit record_without_commit", false},
-		{"the last commit is gone", func(s *spoiling) { s.delete(commitKey(7)) }, "missing_commit record_without_commit", false},
+		{"the last commit is gone", func(s *spoiling) { s.delete(commitKey(9)) }, "missing_commit record_without_commit", false},
 		{"a commit that cannot be read", func(s *spoiling) { s.set(commitKey(4), []byte{2, 0x96}) }, "undecodable_value", false},
 		{"a commit with another count", func(s *spoiling) { s.commit(4, func(r *commitRow) { r.count = 3 }) }, "commit_mismatch", false},
 		{"a commit with another first seq", func(s *spoiling) { s.commit(4, func(r *commitRow) { r.first = 5 }) }, "commit_mismatch", false},
@@ -277,7 +283,27 @@ func spoilings() []struct {
 		{"a commit of no thread", func(s *spoiling) { s.commit(4, func(r *commitRow) { r.ord = 99 }) }, "commit_mismatch", false},
 		{"a commit with another chain value", func(s *spoiling) { s.commit(3, func(r *commitRow) { r.chain[0] ^= 1 }) }, "chain_mismatch chain_mismatch", false},
 		{"a commit without its chain value", func(s *spoiling) { s.commit(3, func(r *commitRow) { r.chain = nil }) }, "chain_mismatch", false},
-		{"another key of the chain", func(s *spoiling) { s.thread(func(r *threadRow) { r.chainKey[3] ^= 1 }) }, "chain_mismatch chain_mismatch chain_mismatch chain_mismatch chain_mismatch chain_mismatch", false},
+		{"another key of the chain", func(s *spoiling) { s.thread(func(r *threadRow) { r.chainKey[3] ^= 1 }) }, "chain_mismatch" + strings.Repeat(" chain_mismatch", 7), false},
+		{"a flipped byte of a companion entry", func(s *spoiling) {
+			value := s.get(companionKey(1, 1))
+			value[len(value)-1] ^= 1
+			s.set(companionKey(1, 1), value)
+		}, "wrong_checksum", false},
+		{"a companion entry with another body and a right checksum", func(s *spoiling) {
+			h, _, err := s.d.entry(s.get(companionKey(1, 3)))
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			s.set(companionKey(1, 3), s.e.entry(&h, []byte("six")))
+		}, "chain_mismatch", false},
+		{"a companion entry that is gone", func(s *spoiling) { s.delete(companionKey(1, 2)) }, "missing_record", false},
+		{"the last companion entries are gone", func(s *spoiling) {
+			s.delete(companionKey(1, 3))
+			s.delete(companionKey(1, 4))
+		}, "commit_without_record", false},
+		{"a companion entry without a commit", func(s *spoiling) {
+			s.set(companionKey(1, 5), s.e.entry(&entryHeader{position: 44, kind: "k"}, nil))
+		}, "record_without_commit", false},
 		{"a name that is gone", func(s *spoiling) { s.delete(nameKey(eventlog.ThreadKey{Scope: "s", Thread: "t"})) }, "name_index", true},
 		{"a name that leads to another thread", func(s *spoiling) {
 			s.set(nameKey(eventlog.ThreadKey{Scope: "s", Thread: "t"}), s.e.name(2))
@@ -291,7 +317,7 @@ func spoilings() []struct {
 		{"a name that cannot be read", func(s *spoiling) {
 			s.set(nameKey(eventlog.ThreadKey{Scope: "s", Thread: "t"}), []byte{1})
 		}, "name_index undecodable_value", true},
-		{"a thread's row that is gone", func(s *spoiling) { s.delete(threadRowKey(1)) }, strings.Repeat("commit_without_record ", 6) + "name_index thread_row", false},
+		{"a thread's row that is gone", func(s *spoiling) { s.delete(threadRowKey(1)) }, strings.Repeat("commit_without_record ", 8) + "name_index thread_row", false},
 		{"a thread's row that cannot be read", func(s *spoiling) { s.set(threadRowKey(1), []byte{2, 1}) }, "undecodable_value", false},
 		{"a thread with another number of runs", func(s *spoiling) { s.thread(func(r *threadRow) { r.runs = 7 }) }, "thread_row", true},
 		{"a thread whose head is no run", func(s *spoiling) { s.thread(func(r *threadRow) { r.head = 7 }) }, "thread_row", true},
