@@ -41,6 +41,12 @@ type RunInput struct {
 	// Digest is kept with the run, to tell a repeated start from another one;
 	// zero: it is not needed.
 	Digest [16]byte
+	// Holder is who writes the run, if that is somebody in another process:
+	// its lease expires, and it reaches the run with Scope.Attach.
+	Holder eventlog.Holder
+	// TakeOver closes a live run that is in the way, as abandoned, in the same
+	// commit, instead of being refused with ErrRunActive.
+	TakeOver bool
 }
 
 // Run is a run that this process writes.
@@ -95,7 +101,7 @@ func (s *Scope) beginRun(ctx context.Context, thread string, in RunInput) (*Run,
 	if in.State == nil && before.State == nil && !emptyObject(in.InitialState) {
 		in.State = in.InitialState
 	}
-	start.InputDigest = in.Digest
+	start.InputDigest, start.Holder, start.TakeOver = in.Digest, in.Holder, in.TakeOver
 	start.Started = runStarted(thread, parent, turn, in)
 	w, err := s.store.log.BeginRun(ctx, s.key(thread), start)
 	if err != nil {

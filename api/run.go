@@ -41,17 +41,10 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	scope := s.scope(r)
-	parent, err := in.parentRun(r, scope)
+	parent, err := in.continues(r, scope)
 	if err != nil {
 		return err
 	}
-	if !in.named {
-		// What a user has edited is a branch, else the edit would be lost.
-		if parent, err = scope.EditedFrom(r.Context(), in.thread, in.messages); err != nil {
-			return err
-		}
-	}
-
 	if err := s.begin(); err != nil {
 		return err
 	}
@@ -66,6 +59,15 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 		s.record(scope, agent, run, body, err)
 	}()
 	return s.streamRun(w, r, scope, in.thread, run.Lease().Run, run.Parent, run.First())
+}
+
+// continues finds the run that a new one continues; nil: the head. What a user
+// has edited is a branch, else the edit would be lost.
+func (in *runInput) continues(r *http.Request, scope *agstore.Scope) (*agui.RunKey, error) {
+	if !in.named {
+		return scope.EditedFrom(r.Context(), in.thread, in.messages)
+	}
+	return in.parentRun(r, scope)
 }
 
 // parentRun finds the run that parentRunId names. One that names no run of the

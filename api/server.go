@@ -133,17 +133,21 @@ func New(store *agstore.Store, opts Options) (*Server, error) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	s := &Server{store: store, opts: opts.withDefaults(), mux: http.NewServeMux(), ctx: ctx, cancel: cancel}
 	for pattern, handle := range map[string]handler{
-		"GET /healthz":                     s.health,
-		"GET /v1/backups":                  owners(s.backups),
-		"POST /v1/backups":                 owners(s.backup),
-		"POST /v1/agents/{agent}/run":      s.run,
-		"POST /v1/agents/{agent}/connect":  s.connect,
-		"GET /v1/threads":                  s.threads,
-		"GET /v1/threads/{thread}":         threadHandler(s.thread),
-		"GET /v1/threads/{thread}/runs":    threadHandler(s.runs),
-		"GET /v1/threads/{thread}/events":  threadHandler(s.events),
-		"POST /v1/threads/{thread}/events": threadHandler(s.append),
-		"POST /v1/threads/{thread}/branch": threadHandler(s.branch),
+		"GET /healthz":                         s.health,
+		"GET /v1/backups":                      owners(s.backups),
+		"POST /v1/backups":                     owners(s.backup),
+		"POST /v1/agents/{agent}/run":          s.run,
+		"POST /v1/agents/{agent}/connect":      s.connect,
+		"GET /v1/threads":                      s.threads,
+		"GET /v1/threads/{thread}":             threadHandler(s.thread),
+		"GET /v1/threads/{thread}/runs":        threadHandler(s.runs),
+		"GET /v1/threads/{thread}/events":      threadHandler(s.events),
+		"POST /v1/threads/{thread}/events":     threadHandler(s.append),
+		"POST /v1/threads/{thread}/branch":     threadHandler(s.branch),
+		"POST /v1/threads/{thread}/runs":       threadHandler(s.beginRun),
+		"POST /v1/threads/{thread}/runs/take":  threadHandler(s.takeRun),
+		"POST /v1/threads/{thread}/runs/renew": threadHandler(s.renewRun),
+		"POST /v1/threads/{thread}/runs/end":   threadHandler(s.endRun),
 	} {
 		s.mux.Handle(pattern, handle)
 	}

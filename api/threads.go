@@ -172,7 +172,8 @@ type Run struct {
 	Started   time.Time      `json:"started"`
 	Ended     *time.Time     `json:"ended,omitempty"`
 	Origin    string         `json:"origin"`
-	Held      bool           `json:"held"` // a writer holds it
+	Held      bool           `json:"held"`            // a writer holds it
+	Owner     ID             `json:"owner,omitempty"` // of its latest lease
 	Head      bool           `json:"head"`
 }
 
@@ -193,21 +194,25 @@ func (s *Server) runs(w http.ResponseWriter, r *http.Request, name string) error
 	}
 	list := RunList{Runs: []Run{}}
 	for _, run := range runs {
-		entry := Run{
-			Run: ID(run.Key.ID), Attempt: run.Key.Attempt, ParentSeq: run.ParentSeq, Status: run.Status,
-			FirstSeq: run.FirstSeq, LastSeq: run.LastSeq, EndSeq: run.EndSeq, Events: run.Events,
-			Started: run.Started, Origin: run.Origin.String(), Held: run.Held, Head: run.Key == info.Head,
-		}
-		if !run.Parent.IsZero() {
-			parent := ID(run.Parent.String())
-			entry.Parent = &parent
-		}
-		if !run.Ended.IsZero() {
-			entry.Ended = &run.Ended
-		}
-		list.Runs = append(list.Runs, entry)
+		list.Runs = append(list.Runs, runEntry(run, info.Head))
 	}
 	return writeJSON(w, list)
+}
+
+func runEntry(run eventlog.Run, head agui.RunKey) Run {
+	entry := Run{
+		Run: ID(run.Key.ID), Attempt: run.Key.Attempt, ParentSeq: run.ParentSeq, Status: run.Status,
+		FirstSeq: run.FirstSeq, LastSeq: run.LastSeq, EndSeq: run.EndSeq, Events: run.Events,
+		Started: run.Started, Origin: run.Origin.String(), Held: run.Held, Owner: ID(run.Owner), Head: run.Key == head,
+	}
+	if !run.Parent.IsZero() {
+		parent := ID(run.Parent.String())
+		entry.Parent = &parent
+	}
+	if !run.Ended.IsZero() {
+		entry.Ended = &run.Ended
+	}
+	return entry
 }
 
 // events sends stored events and, with follow, those to come. Parameters:
@@ -304,7 +309,7 @@ type Appended struct {
 
 // append writes the lines of the body, one event each, as one batch.
 // Parameters: expect (the last seq), key (idempotency), run, parent, origin
-// (append or import).
+// (append or import); or run and epoch, those of a lease.
 func (s *Server) append(w http.ResponseWriter, r *http.Request, name string) error {
 	scope := s.scope(r)
 	body, err := s.readBody(w, r)
@@ -320,7 +325,11 @@ func (s *Server) append(w http.ResponseWriter, r *http.Request, name string) err
 		}
 		batch.Expect = eventlog.LastSeq(n)
 	}
-	if q.Has("run") {
+	if q.Has("epoch") {
+		if batch.Lease, err = leaseParams(r, scope, name); err != nil {
+			return err
+		}
+	} else if q.Has("run") {
 		if batch.Run, err = scope.FindRun(r.Context(), name, q.Get("run")); err != nil {
 			return err
 		}

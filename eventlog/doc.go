@@ -14,8 +14,12 @@
 //   - One writer per run: a [Writer] whose lease is gone gets [ErrFenced] and
 //     changes nothing.
 //   - A crash leaves the thread continuable: runs whose writer died with the
-//     process are closed when the log is opened again.
+//     process are closed when the log is opened again, runs leased to a writer
+//     elsewhere ([Holder]) when the lease expires, and not before.
 //   - Scopes are walls.
+//
+// Beside its records a thread has a companion stream of [Entry] values, for what
+// is no AG-UI event: a title, settings, what waits for the next run.
 //
 // An append that failed with anything but a refusal (a conflict, an invalid
 // event …) has an unknown outcome: it may be found in the log after a restart.

@@ -213,6 +213,9 @@ type AppendOptions struct {
 	Run    *string // the run that the events belong to
 	Parent *string // the run that the first RUN_STARTED continues
 	Import bool    // the events are a finished stream: it leaves no run held
+	// Lease writes the events as the run's, under its lease, and renews it; not
+	// together with Run, Parent and Import.
+	Lease *eventlog.Lease
 }
 
 // Append writes events to a thread as one batch. An event must not contain line
@@ -227,6 +230,9 @@ func (c *Client) Append(ctx context.Context, thread string, events [][]byte, opt
 	}
 	if opts.Run != nil {
 		query.Set("run", *opts.Run)
+	}
+	if opts.Lease != nil {
+		leaseQuery(query, *opts.Lease)
 	}
 	if opts.Parent != nil {
 		query.Set("parent", *opts.Parent)

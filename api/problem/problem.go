@@ -88,6 +88,7 @@ var hints = map[string]string{
 	"run_active":       "connect to the thread to follow the run, or start again when it has ended",
 	"run_exists":       "use a new run id; the same request again joins its run",
 	"thread_not_found": "agstore threads, or GET /v1/threads, lists the threads",
+	"fenced":           "stop writing the run: it has ended, or somebody else writes it",
 	"run_not_found":    "agstore runs, or GET /v1/threads/{thread}/runs, lists the runs",
 }
 
