@@ -42,7 +42,9 @@ type Log interface {
 	Attach(ctx context.Context, lease Lease) (Writer, error)
 
 	// Read yields records in the order of their seqs, up to the end that was
-	// durable when it was called. The records are the caller's to keep.
+	// durable when it was called. The records are the caller's to keep. If the
+	// seqs asked for begin in what was removed, an ErrGap ([GapError]) comes
+	// first, and behind it what there is, if the caller goes on.
 	Read(ctx context.Context, thread ThreadKey, opts ReadOptions) iter.Seq2[Record, error]
 
 	// Thread describes one thread; ErrThreadNotFound if there is none.
@@ -65,6 +67,29 @@ type Log interface {
 	// (0 is 1) to seq to (0: the end that was durable when it was called). The
 	// entries are the caller's to keep.
 	Companion(ctx context.Context, thread ThreadKey, from, to uint64) iter.Seq2[Entry, error]
+
+	// Erase removes a thread for good: from its commit on, before it returns,
+	// every other call for the thread is ErrErased, its writers' included. What
+	// stays is a tombstone: the ids, and the receipt. It waits until the content
+	// is in none of the store's files, which goes on when ctx ends the wait; the
+	// receipt says how far it is. Erasing again gives the first receipt.
+	Erase(ctx context.Context, thread ThreadKey, opts RemoveOptions) (Receipt, error)
+
+	// Clear removes all that a thread holds until now and begins a new
+	// generation of it: seqs go on, ids of runs may be used anew, idempotency
+	// keys of before are ErrErased. As Erase, it waits for the files. A run that
+	// is being written is in the way (ErrRunActive) without opts.TakeOver.
+	Clear(ctx context.Context, thread ThreadKey, opts RemoveOptions) (Receipt, error)
+
+	// Redact replaces what one message says by a marker, in every record that
+	// carries it ([agui.Redactor] says where it looks). Seqs, types, ids and runs
+	// stay. It waits for the files, as Erase. ErrNotFound: no record carries such
+	// a message. Redacting again gives the first receipt.
+	Redact(ctx context.Context, thread ThreadKey, what Redaction, opts RemoveOptions) (Receipt, error)
+
+	// Receipts yields the receipts of a thread, in their order, also of one that
+	// was erased; of all threads of the scope, by thread, if thread is empty.
+	Receipts(ctx context.Context, scope, thread string) iter.Seq2[Receipt, error]
 
 	// Commits yields the durable commits of all scopes and threads, and of all
 	// streams, from a position on.
@@ -223,7 +248,7 @@ type Lease struct {
 
 // ReadOptions select records of a thread. The zero value: all.
 type ReadOptions struct {
-	From uint64 // the first seq; 0 is 1
+	From uint64 // the first seq; 0: the first that there is
 	To   uint64 // the last seq; 0: to the end
 	// Lineage: only the records of that run's lineage (agui.Lineage), and those
 	// that belong to no run. nil: all records.
@@ -241,6 +266,7 @@ type Record struct {
 	Echo     bool // a RUN_STARTED of a run that had started already
 	// UnknownParent: the record begins a run whose parentRunId is no pointer.
 	UnknownParent bool
+	Redacted      bool   // Event is what a redaction has left
 	Event         []byte // verbatim, outer white space removed
 }
 
@@ -293,6 +319,13 @@ type Thread struct {
 	Head    agui.RunKey // the run to continue from; the zero key: none
 	// CompanionSeq is the last seq of the companion stream; 0: it is empty.
 	CompanionSeq uint64
+	// Generation is how often the thread was cleared. Seqs below FirstSeq, 1 in
+	// the first generation, are gone.
+	Generation uint64
+	FirstSeq   uint64
+	// Removals is how many receipts there are: when it grows, what was derived
+	// from the thread's records is to be derived anew.
+	Removals uint64
 }
 
 // Run is one run of a thread, with what the log knows beside the tree.

@@ -12,6 +12,7 @@ import (
 
 // Source is what a hub needs of a log.
 type Source interface {
+	Thread(ctx context.Context, thread eventlog.ThreadKey) (eventlog.Thread, error)
 	Read(ctx context.Context, thread eventlog.ThreadKey, opts eventlog.ReadOptions) iter.Seq2[eventlog.Record, error]
 	Commits(ctx context.Context, from uint64) iter.Seq2[eventlog.Commit, error]
 	Watermark() uint64
@@ -114,31 +115,28 @@ func (t *topic) wake() {
 // then those to come. A thread that does not exist yet is waited for.
 //
 // The sequence ends when the caller stops, or with an error: that of the
-// context, [eventlog.ErrClosed] when hub or log are closed, or that of a failed
-// read.
+// context, [eventlog.ErrClosed] when hub or log are closed, [eventlog.ErrErased]
+// when the thread was erased, or that of a failed read. One error is no end: an
+// [eventlog.GapError] says that what came after the follower's last record, or
+// all that it has had, was removed; what is there comes behind it.
 func (h *Hub) Follow(ctx context.Context, thread eventlog.ThreadKey, after uint64) iter.Seq2[eventlog.Record, error] {
 	return func(yield func(eventlog.Record, error) bool) {
 		h.join(thread)
 		defer h.leave(thread)
+		f := follower{after: after}
 		for {
 			// The signal is taken before reading: what is committed while we
 			// read closes it.
 			more := h.signal(thread)
-			records := h.log.Read(ctx, thread, eventlog.ReadOptions{From: after + 1})
-			if after == math.MaxUint64 {
-				records = nothing // no seq is above it
-			}
-			for record, err := range records {
+			for record, err := range f.read(ctx, h.log, thread) {
 				if errors.Is(err, eventlog.ErrThreadNotFound) {
 					break
 				}
-				if err != nil {
-					yield(eventlog.Record{}, err)
+				if !yield(record, err) || err != nil && !f.gap(err) {
 					return
 				}
-				after = record.Seq
-				if !yield(record, nil) {
-					return
+				if err == nil {
+					f.after = record.Seq
 				}
 			}
 			select {
@@ -154,7 +152,48 @@ func (h *Hub) Follow(ctx context.Context, thread eventlog.ThreadKey, after uint6
 	}
 }
 
-func nothing(func(eventlog.Record, error) bool) {}
+// follower is where one follower is.
+type follower struct {
+	after uint64
+	told  uint64 // the last seq of the gaps that it was told of
+}
+
+// read yields what a follower has not had.
+func (f *follower) read(ctx context.Context, log Source, thread eventlog.ThreadKey) iter.Seq2[eventlog.Record, error] {
+	return func(yield func(eventlog.Record, error) bool) {
+		info, err := log.Thread(ctx, thread)
+		if err != nil {
+			yield(eventlog.Record{}, err)
+			return
+		}
+		// Whoever has anything of before the first seq has what was removed.
+		if last := info.FirstSeq - 1; f.after > 0 && f.after <= last && last > f.told {
+			gap := &eventlog.GapError{From: min(f.after+1, last), To: last, Reason: eventlog.RemovalClear}
+			if !yield(eventlog.Record{}, followError(thread, gap)) {
+				return
+			}
+		}
+		opts := eventlog.ReadOptions{From: f.after + 1}
+		switch f.after {
+		case math.MaxUint64:
+			return // no seq is above it
+		case 0:
+			opts.From = 0
+		}
+		log.Read(ctx, thread, opts)(yield)
+	}
+}
+
+// gap takes note of a gap; false if err is another error.
+func (f *follower) gap(err error) bool {
+	var gap *eventlog.GapError
+	if !errors.As(err, &gap) {
+		return false
+	}
+	f.told = max(f.told, gap.To)
+	f.after = max(f.after, gap.To)
+	return true
+}
 
 func followError(thread eventlog.ThreadKey, cause error) error {
 	return &eventlog.Error{Op: "follow", Key: thread, Err: cause}

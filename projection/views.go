@@ -3,6 +3,7 @@ package projection
 import (
 	"container/list"
 	"context"
+	"errors"
 	"iter"
 	"slices"
 	"sync"
@@ -44,6 +45,8 @@ type kept struct {
 	fold    *fold.Fold     // nil: to be made
 	lineage []agui.Segment // what the fold follows
 	seq     uint64         // up to where
+
+	removals uint64 // of the thread, that the fold knows of
 }
 
 // New makes views of the threads of log.
@@ -57,6 +60,27 @@ func New(log Source, opts Options) *Views {
 // Head gives the view at the head of a thread, true at the last record that was
 // durable when it was called. ErrThreadNotFound if there is no such thread.
 func (v *Views) Head(ctx context.Context, thread eventlog.ThreadKey) (*fold.View, error) {
+	for attempt := 0; ; attempt++ {
+		view, err := v.head(ctx, thread)
+		// A gap that was not there when the thread was asked for: it was cleared
+		// in between.
+		if !errors.Is(err, eventlog.ErrGap) || attempt == 10 {
+			return view, err
+		}
+	}
+}
+
+// Forget drops what is kept in memory of a thread.
+func (v *Views) Forget(thread eventlog.ThreadKey) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if e, ok := v.open[thread]; ok {
+		v.recent.Remove(e)
+		delete(v.open, thread)
+	}
+}
+
+func (v *Views) head(ctx context.Context, thread eventlog.ThreadKey) (*fold.View, error) {
 	k := v.keep(thread)
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -64,6 +88,7 @@ func (v *Views) Head(ctx context.Context, thread eventlog.ThreadKey) (*fold.View
 	// another one that waits for it.
 	info, err := v.log.Thread(ctx, thread)
 	if err != nil {
+		k.fold = nil // an erased thread's must not stay
 		return nil, err
 	}
 	runs, err := v.log.Runs(ctx, thread)
@@ -72,11 +97,14 @@ func (v *Views) Head(ctx context.Context, thread eventlog.ThreadKey) (*fold.View
 	}
 	tree := eventlog.Tree(runs)
 	lineage := agui.Lineage(tree, info.Head)
-	if k.fold == nil || !continues(k.lineage, k.seq, lineage, tree) {
+	if k.fold == nil || k.removals != info.Removals || !continues(k.lineage, k.seq, lineage, tree) {
 		k.fold, k.seq = fold.New(v.opts.Fold), 0
 	}
-	k.lineage = lineage
+	k.lineage, k.removals = lineage, info.Removals
 	opts := eventlog.ReadOptions{From: k.seq + 1, To: info.LastSeq, Lineage: &info.Head}
+	if k.seq == 0 {
+		opts.From = 0
+	}
 	if k.seq < info.LastSeq {
 		if err := Feed(k.fold, v.log.Read(ctx, thread, opts)); err != nil {
 			k.fold = nil // it holds part of what was to be added

@@ -40,6 +40,10 @@ func (p Point) resolve(ctx context.Context, log projection.Source, thread eventl
 	if p.run == nil && !p.set {
 		return selection{info.Head, info.LastSeq}, nil
 	}
+	if p.seq > 0 && p.seq < info.FirstSeq {
+		gap := &eventlog.GapError{From: p.seq, To: info.FirstSeq - 1, Reason: eventlog.RemovalClear}
+		return selection{}, &eventlog.Error{Op: "read", Key: thread, Seq: p.seq, Err: gap}
+	}
 	if p.seq > info.LastSeq {
 		return selection{}, &eventlog.Error{
 			Op: "read", Key: thread, Seq: p.seq, Err: eventlog.ErrNotFound,

@@ -49,6 +49,8 @@ type Problem struct {
 	Host     string `json:"host,omitempty"`
 	Since    string `json:"since,omitempty"`
 	Dir      string `json:"dir,omitempty"`
+	Removal  string `json:"removal,omitempty"` // of a gap from first to last
+	Erased   string `json:"erased,omitempty"`  // when
 
 	cause error // of a problem made by Of
 }
@@ -63,6 +65,8 @@ type kind struct {
 // kinds lists the problems, the finer ones before those they are instances of.
 func kinds() []kind {
 	return []kind{
+		{"gap", http.StatusGone, eventlog.ErrGap},
+		{"erased", http.StatusGone, eventlog.ErrErased},
 		{"thread_not_found", http.StatusNotFound, eventlog.ErrThreadNotFound},
 		{"run_not_found", http.StatusNotFound, eventlog.ErrRunNotFound},
 		{"not_found", http.StatusNotFound, eventlog.ErrNotFound},
@@ -89,6 +93,8 @@ var hints = map[string]string{
 	"run_exists":       "use a new run id; the same request again joins its run",
 	"thread_not_found": "agstore threads, or GET /v1/threads, lists the threads",
 	"fenced":           "stop writing the run: it has ended, or somebody else writes it",
+	"gap":              "start again from the beginning: what is left begins behind the gap",
+	"erased":           "it is gone for good; the receipt says when and why",
 	"run_not_found":    "agstore runs, or GET /v1/threads/{thread}/runs, lists the runs",
 }
 
@@ -141,6 +147,15 @@ func (p *Problem) describe(err error) {
 	if e := (*eventlog.FencedError)(nil); errors.As(err, &e) {
 		p.Run, p.Attempt, p.Epoch, p.Current, p.Owner = e.Run.ID, e.Run.Attempt, e.Epoch, e.Current, e.Owner
 		p.RunState = e.Status.String()
+	}
+	if e := (*eventlog.ErasedError)(nil); errors.As(err, &e) {
+		p.Erased, p.Reason = e.Time.UTC().Format(time.RFC3339Nano), e.Reason
+	}
+	if e := (*eventlog.KeyErasedError)(nil); errors.As(err, &e) {
+		p.Key, p.First, p.Last = e.Key, e.First, e.Last
+	}
+	if e := (*eventlog.GapError)(nil); errors.As(err, &e) {
+		p.First, p.Last, p.Removal = e.From, e.To, e.Reason.String()
 	}
 	if e := (*eventlog.InvalidError)(nil); errors.As(err, &e) {
 		p.Reason = e.Reason
@@ -200,6 +215,15 @@ func (p *Problem) root() error {
 		_ = status.UnmarshalText([]byte(p.RunState)) // a newer server's word reads as running
 	}
 	switch {
+	case p.Code == "erased" && p.Key != "":
+		return &eventlog.KeyErasedError{Key: p.Key, First: p.First, Last: p.Last}
+	case p.Code == "erased" && p.Erased != "":
+		at, _ := time.Parse(time.RFC3339Nano, p.Erased)
+		return &eventlog.ErasedError{Time: at, Reason: p.Reason}
+	case p.Code == "gap":
+		gap := &eventlog.GapError{From: p.First, To: p.Last}
+		_ = gap.Reason.UnmarshalText([]byte(p.Removal)) // a newer server's word is none of ours
+		return gap
 	case p.Code == "invalid" && p.Reason != "":
 		return &eventlog.InvalidError{Reason: p.Reason}
 	case p.Code == "conflict" && p.Key != "":

@@ -46,7 +46,7 @@ func outcomes() []outcome {
 		{code: exitDone, meaning: "done"},
 		{code: exitFailed, meaning: "failed, for a reason that has no code of its own"},
 		{exitUsage, "usage: an unknown command, flag or argument", []error{errUsage, eventlog.ErrInvalid}, []int{http.StatusBadRequest}},
-		{exitNotFound, "not found: store, thread, run, seq, file or agent", []error{eventlog.ErrNotFound, fs.ErrNotExist}, []int{http.StatusNotFound}},
+		{exitNotFound, "not found: store, thread, run, seq, file or agent; or erased", []error{eventlog.ErrNotFound, eventlog.ErrErased, eventlog.ErrGap, fs.ErrNotExist}, []int{http.StatusNotFound, http.StatusGone}},
 		{exitDenied, "denied", []error{fs.ErrPermission}, []int{http.StatusUnauthorized, http.StatusForbidden}},
 		{exitConflict, "conflict: another seq than expected, lease lost, a run is active", []error{eventlog.ErrConflict, eventlog.ErrFenced, eventlog.ErrRunActive}, []int{http.StatusConflict}},
 		{exitDamaged, "the store is damaged, or of a newer version of agstore", []error{eventlog.ErrCorrupt, eventlog.ErrVersion}, nil},

@@ -2,6 +2,7 @@ package logtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -90,6 +91,11 @@ func Run(t *testing.T, factory func(t *testing.T) Factory) {
 		{"CompanionKeys", testCompanionKeys},
 		{"CompanionRace", testCompanionRace},
 		{"CompanionScopes", testCompanionScopes},
+		{"Erase", testErase},
+		{"Clear", testClear},
+		{"ClearOfALiveRun", testClearOfALiveRun},
+		{"Redact", testRedact},
+		{"RemovalScopes", testRemovalScopes},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := &place{factory: factory(t), t: t}
@@ -263,10 +269,13 @@ func checkThread(ctx context.Context, log eventlog.Log, k eventlog.ThreadKey, co
 		faults = append(faults, fmt.Errorf("thread %q: "+format, append([]any{k.Thread}, args...)...))
 	}
 	th, err := log.Thread(ctx, k)
+	if errors.Is(err, eventlog.ErrErased) {
+		return checkErased(ctx, log, k)
+	}
 	if err != nil {
 		return append(faults, err)
 	}
-	seq, at := uint64(0), 0
+	seq, at := th.FirstSeq-1, 0
 	tracker := agui.NewTracker(nil, agui.RunKey{})
 	counts := make(map[agui.RunKey]uint64)
 	for r, err := range log.Read(ctx, k, eventlog.ReadOptions{}) {

@@ -23,6 +23,7 @@ type builder struct {
 	row      bool // the thread's row must be written
 	needed   bool // there is a commit even without records
 	link     link
+	removed  *removed // what readers must know of a removal
 }
 
 func (l *Log) build(g *group, t *thread) *builder {
@@ -79,7 +80,7 @@ func (b *builder) add(ev *event, claim agui.Claim, origin eventlog.Origin) uint6
 	}
 	run := a.runOrdinal(got.Run)
 	if run > 0 {
-		b.counted(int(run-1), got, origin)
+		b.counted(a.index[got.Run], got, origin)
 	}
 	h := recordHeader{position: b.position, time: b.time, run: run, typ: head.Type, origin: origin}
 	if got.Echo {
@@ -200,7 +201,7 @@ func (b *builder) storeRun(i int) {
 	a := &b.thread.applied
 	in := &a.info[i]
 	r := a.tracker.At(i)
-	b.set(runRowKey(a.ord, uint32(i+1)), b.log.enc.runRow(&runRow{
+	b.set(runRowKey(a.ord, a.ordinal(i)), b.log.enc.runRow(&runRow{
 		run: r, parent: in.parent, started: in.started, ended: in.ended, origin: in.origin,
 		held: in.held, epoch: in.epoch, owner: in.owner, digest: in.digest,
 	}))
@@ -212,7 +213,7 @@ func (b *builder) change() change {
 	b.log.cache.pin(b.thread)
 	ch := change{
 		thread: b.thread, ord: a.ord, created: a.created, updated: a.updated, lastSeq: a.lastSeq, companion: a.companion,
-		head: int(a.runOrdinal(a.tracker.Head())) - 1, unpin: b.unpin,
+		head: a.headIndex(), unpin: b.unpin, removed: b.removed,
 	}
 	slices.Sort(b.touched)
 	g := b.group

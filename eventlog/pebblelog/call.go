@@ -33,6 +33,7 @@ const (
 	callRecover   // runs of a process that died are closed
 	callRows      // rows that belong to no commit
 	callCompanion // entries of the companion stream
+	callDo        // something of the log's own
 )
 
 // call is one write on its way through the committer.
@@ -59,6 +60,8 @@ type call struct {
 	writer        *writer                                 // callWrite, callEnd, callRenew; the answer to callBegin, callTake, callAttach
 	code, message string                                  // callEnd
 	rows          func(put func(key, value []byte)) error // callRows; a nil value deletes
+
+	do func(g *group, t *thread) error // callDo
 
 	// The answer, to be read once something has come out of done.
 	done     chan struct{}

@@ -38,6 +38,7 @@ type change struct {
 	head      int // index of the run; -1: none
 	rows      []rowChange
 	unpin     int // further pins to give back: those of ended leases
+	removed   *removed
 }
 
 type rowChange struct {
@@ -177,6 +178,7 @@ func (l *Log) publish(g *group, ch *change) {
 	p := &t.published
 	p.exists, p.ord, p.created, p.updated, p.lastSeq = true, ch.ord, ch.created, ch.updated, ch.lastSeq
 	p.companion = ch.companion
+	p.remove(ch.removed)
 	for _, r := range ch.rows {
 		if r.index == len(p.runs) {
 			p.runs = append(p.runs, r.run)
@@ -215,8 +217,14 @@ func (l *Log) one(g *group, c *call) {
 		c.err = c.fail(damage(err))
 		return
 	}
+	if erased := t.applied.erased; erased != nil && c.kind != callDo && c.kind != callExpire {
+		c.err = c.fail(erased)
+		return
+	}
 	l.expire(g, t)
 	switch c.kind {
+	case callDo:
+		err = c.do(g, t)
 	case callAppend:
 		err = l.append(g, t, c)
 	case callLeased:
@@ -377,6 +385,11 @@ func (l *Log) knownKey(g *group, t *thread, c *call) (bool, error) {
 	}
 	if row.time+l.opts.KeyAge.Microseconds() < l.clock() {
 		return false, nil
+	}
+	if gone, err := l.keyGone(&t.applied, &row); err != nil {
+		return false, damage(err)
+	} else if gone {
+		return true, &eventlog.KeyErasedError{Key: c.idem, First: row.first, Last: row.last}
 	}
 	if row.digest != c.digest {
 		return true, &eventlog.KeyConflictError{Key: c.idem, First: row.first, Last: row.last}

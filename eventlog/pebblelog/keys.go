@@ -19,6 +19,7 @@ const (
 	prefixKeyTime   = 0x09 // time, ordinal, idempotency key: to find old keys
 	prefixCompanion = 0x0a // ordinal, seq -> entry of the companion stream
 	prefixReceipt   = 0x0b // ordinal, number -> receipt of what was removed
+	prefixPending   = 0x0c // ordinal, number: the receipt's removal is not finished
 )
 
 func storeKey() []byte { return []byte{prefixStore, 'm'} }
@@ -78,6 +79,10 @@ func companionKey(ord, seq uint64) []byte {
 
 func receiptKey(ord, number uint64) []byte {
 	return binary.BigEndian.AppendUint64(ordinalKey(prefixReceipt, ord), number)
+}
+
+func pendingKey(ord, number uint64) []byte {
+	return binary.BigEndian.AppendUint64(ordinalKey(prefixPending, ord), number)
 }
 
 func commitKey(position uint64) []byte { return ordinalKey(prefixCommit, position) }

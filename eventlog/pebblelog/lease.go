@@ -149,7 +149,7 @@ func (b *builder) hold(i int, h eventlog.Holder) {
 		b.renew(i)
 		b.log.due.watch(a.leaseID(i), b.thread.key, in.expires)
 	} else {
-		b.set(leaseKey(a.ord, uint32(i+1)), b.log.enc.lease(leaseRow{}))
+		b.set(leaseKey(a.ord, a.ordinal(i)), b.log.enc.lease(leaseRow{}))
 		b.log.due.forget(a.leaseID(i))
 	}
 	b.touch(i, true)
@@ -172,7 +172,7 @@ func (b *builder) unhold(i int) {
 	}
 	in.held, in.term = false, term{}
 	a.held--
-	_ = b.group.batch.Delete(leaseKey(a.ord, uint32(i+1)), nil)
+	_ = b.group.batch.Delete(leaseKey(a.ord, a.ordinal(i)), nil)
 	b.touch(i, true)
 }
 
@@ -189,7 +189,7 @@ func (b *builder) renew(i int) {
 		return
 	}
 	in.stored = in.expires + in.ttl/2
-	b.set(leaseKey(a.ord, uint32(i+1)), b.log.enc.lease(leaseRow{ttl: in.ttl, expires: in.stored}))
+	b.set(leaseKey(a.ord, a.ordinal(i)), b.log.enc.lease(leaseRow{ttl: in.ttl, expires: in.stored}))
 	b.group.rows = true
 }
 
@@ -374,8 +374,8 @@ func (a *applied) loadLeases(l *Log, d *decoder) error {
 		if err != nil {
 			return err
 		}
-		i := int(leaseRun(key)) - 1
-		if i < 0 || i >= len(a.info) || !a.info[i].held {
+		i, ok := a.place(leaseRun(key), len(a.info))
+		if !ok || !a.info[i].held {
 			return errDamaged
 		}
 		if row.ttl != 0 {
@@ -391,7 +391,7 @@ func (a *applied) loadLeases(l *Log, d *decoder) error {
 func leaseOrd(key []byte) uint64 { return binary.BigEndian.Uint64(key[1:]) }
 func leaseRun(key []byte) uint32 { return binary.BigEndian.Uint32(key[9:]) }
 
-func (a *applied) leaseID(i int) leaseID { return leaseID{a.ord, uint32(i + 1)} }
+func (a *applied) leaseID(i int) leaseID { return leaseID{a.ord, a.ordinal(i)} }
 
 // watchLeases has the leases of a thread looked at when they are due.
 func (l *Log) watchLeases(t *thread) {

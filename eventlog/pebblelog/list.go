@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"iter"
+	"math"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -128,7 +129,13 @@ func (l *Log) stored(d *decoder, ord uint64) (out eventlog.Thread, position uint
 	if err != nil {
 		return out, 0, err
 	}
-	out = eventlog.Thread{Key: row.key, Created: moment(row.created), Updated: moment(row.created), Runs: row.runs}
+	out = eventlog.Thread{Key: row.key, Created: moment(row.created), Updated: moment(row.created), Runs: row.runs, Generation: row.generation, FirstSeq: row.firstSeq}
+	if row.state >= stateErasing || row.generation > 0 {
+		return out, math.MaxUint64, nil // its thread says more
+	}
+	if n, err := lastReceipt(snap, ord); err != nil || n > 0 {
+		return out, math.MaxUint64, err
+	}
 	position = row.position
 	it, err := snap.NewIter(nil)
 	if err != nil {

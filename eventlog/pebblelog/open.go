@@ -30,6 +30,7 @@ type Log struct {
 	life    *life
 	failure failure
 	due     *deadlines
+	remover *remover
 
 	queue    *queue
 	groups   sync.Pool // of *group
@@ -85,27 +86,31 @@ func open(dir string, opts Options) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	engine := engineOptions(opts, lock)
-	db, err := pebble.Open(dir, engine)
-	if err != nil {
-		return nil, errors.Join(err, lock.Close())
-	}
 	l := &Log{
-		dir: dir, opts: opts, lock: lock, db: db, life: newLife(),
+		dir: dir, opts: opts, lock: lock, life: newLife(),
 		queue: newQueue(), inFlight: make(chan *group, groupsInFlight), synced: make(chan struct{}),
 		enc: newEncoder(), dec: newDecoder(), due: newDeadlines(),
 	}
-	l.cache = newCache(l, opts.CacheRuns)
+	l.cache, l.remover = newCache(l, opts.CacheRuns), newRemover(l)
 	l.groups.New = func() any { return new(group) }
 	l.calls.New = func() any { return &call{done: make(chan struct{}, 1)} }
 	l.witness = readOwner(dir, opts.FS).witness
+	engine := engineOptions(opts, lock)
+	l.remover.listen(engine)
+	if opts.engine != nil {
+		opts.engine(engine)
+	}
+	if l.db, err = pebble.Open(dir, engine); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
 	if err := l.start(); err != nil {
-		return nil, errors.Join(err, db.Close(), lock.Close())
+		return nil, errors.Join(err, l.db.Close(), lock.Close())
 	}
 	go l.commitLoop()
 	go l.syncLoop()
 	go l.expireLoop()
-	if err := l.recover(context.Background()); err != nil {
+	go l.remover.loop()
+	if err := errors.Join(l.recover(context.Background()), l.resumeRemovals()); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
@@ -233,6 +238,7 @@ func (l *Log) Close() error {
 func (l *Log) close() error {
 	l.life.end()
 	l.queue.close()
+	l.remover.stop()
 	<-l.synced
 	l.due.end()
 	l.mark.close()

@@ -46,6 +46,8 @@ type Options struct {
 	// Listener hears of what happens inside.
 	Listener Listener
 
+	engine func(*pebble.Options) // of tests: it has the last word
+
 	random func([]byte) // fills the keys of chains; nil is crypto/rand
 }
 

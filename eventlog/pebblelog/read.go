@@ -65,6 +65,9 @@ func (l *Log) look(op string, key eventlog.ThreadKey, see func(p *published)) er
 		if !t.published.exists {
 			return eventlog.ErrThreadNotFound
 		}
+		if t.published.erased != nil {
+			return t.published.erased
+		}
 		see(&t.published)
 		return nil
 	})
@@ -89,6 +92,8 @@ type selection struct {
 	next, to uint64
 	runs     []agui.RunKey
 	through  map[uint32]uint64 // by run ordinal; nil: all records
+	removed
+	gap *eventlog.GapError // in front of next
 }
 
 // Read implements [eventlog.Log].
@@ -100,6 +105,9 @@ func (l *Log) Read(ctx context.Context, key eventlog.ThreadKey, opts eventlog.Re
 			return
 		}
 		s := chosen
+		if s.gap != nil && !yield(eventlog.Record{}, &eventlog.Error{Op: "read", Key: key, Seq: s.gap.From, Err: s.gap}) {
+			return
+		}
 		d := newDecoder()
 		var chunk []eventlog.Record
 		for s.next <= s.to {
@@ -109,6 +117,9 @@ func (l *Log) Read(ctx context.Context, key eventlog.ThreadKey, opts eventlog.Re
 			}
 			fault := l.reading("read", key, func() (err error) {
 				chunk, err = l.chunk(&s, d, chunk[:0])
+				if removed := l.removedSince(&s); removed != nil {
+					chunk, err = nil, removed
+				}
 				return err
 			})
 			for _, r := range chunk {
@@ -125,10 +136,10 @@ func (l *Log) Read(ctx context.Context, key eventlog.ThreadKey, opts eventlog.Re
 }
 
 func (l *Log) choose(key eventlog.ThreadKey, opts eventlog.ReadOptions) (selection, error) {
-	s := selection{key: key, next: max(1, opts.From)}
+	s := selection{key: key}
 	var runs []eventlog.Run
 	err := l.look("read", key, func(p *published) {
-		s.ord, s.to, s.runs = p.ord, p.lastSeq, p.keys
+		s.ord, s.to, s.runs, s.removed = p.ord, p.lastSeq, p.keys, p.removed
 		if opts.Lineage != nil {
 			runs = slices.Clone(p.runs)
 		}
@@ -139,6 +150,7 @@ func (l *Log) choose(key eventlog.ThreadKey, opts eventlog.ReadOptions) (selecti
 	if opts.To != 0 {
 		s.to = min(s.to, opts.To)
 	}
+	s.begin(opts.From)
 	if opts.Lineage == nil {
 		return s, nil
 	}
@@ -149,7 +161,7 @@ func (l *Log) choose(key eventlog.ThreadKey, opts eventlog.ReadOptions) (selecti
 	}
 	ordinals := make(map[agui.RunKey]uint32, len(runs))
 	for i := range runs {
-		ordinals[runs[i].Key] = uint32(i + 1)
+		ordinals[runs[i].Key] = s.ordinal(i)
 	}
 	for _, seg := range segments {
 		s.through[ordinals[seg.Run]] = seg.Through
@@ -189,7 +201,7 @@ func (l *Log) chunk(s *selection, d *decoder, out []eventlog.Record) ([]eventlog
 		if err != nil {
 			return out, fault(err)
 		}
-		if int(h.run) > len(s.runs) {
+		if _, ok := s.place(h.run, len(s.runs)); !ok && h.run != 0 {
 			return out, fault(fmt.Errorf("%w: a record of an unknown run", errDamaged))
 		}
 		looked++
@@ -212,10 +224,11 @@ func (s *selection) record(h *recordHeader, event []byte) eventlog.Record {
 	r := eventlog.Record{
 		Seq: s.next, Position: h.position, Time: moment(h.time), Type: h.typ, Origin: h.origin,
 		Echo: h.flags&flagEcho != 0, UnknownParent: h.flags&flagUnknownParent != 0,
-		Event: bytes.Clone(event),
+		Redacted: h.flags&flagRedacted != 0,
+		Event:    bytes.Clone(event),
 	}
-	if h.run > 0 {
-		r.Run = s.runs[h.run-1]
+	if i, ok := s.place(h.run, len(s.runs)); ok {
+		r.Run = s.runs[i]
 	}
 	return r
 }

@@ -49,6 +49,9 @@ type applied struct {
 	companion uint64    // last seq of the companion stream
 	lifecycle
 	tips [chained]chainValue // of each stream: the chain value of its latest commit
+
+	receipts uint64                // the number of the latest
+	erased   *eventlog.ErasedError // nil: it was not erased
 }
 
 // runInfo is what the log knows of a run beside the tree.
@@ -74,13 +77,14 @@ type published struct {
 	head      agui.RunKey
 	runs      []eventlog.Run
 	keys      []agui.RunKey // of runs; only appended to, so a prefix can be shared
+	removed
 }
 
 // describe gives the published thread, and whether there is one.
 func (t *thread) describe() (eventlog.Thread, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.published.describe(t.key), t.published.exists
+	return t.published.describe(t.key), t.published.exists && t.published.erased == nil
 }
 
 func (p *published) describe(key eventlog.ThreadKey) eventlog.Thread {
@@ -92,13 +96,15 @@ func (p *published) describe(key eventlog.ThreadKey) eventlog.Thread {
 		Runs:         len(p.runs),
 		Head:         p.head,
 		CompanionSeq: p.companion,
+
+		Generation: p.generation, FirstSeq: p.first(), Removals: p.receipts,
 	}
 }
 
 // runOrdinal is the place of a run in its thread, from 1; 0 for no run.
 func (a *applied) runOrdinal(k agui.RunKey) uint32 {
 	if i, ok := a.index[k]; ok {
-		return uint32(i + 1)
+		return a.ordinal(i)
 	}
 	return 0
 }
@@ -152,6 +158,9 @@ func (t *thread) load(l *Log) error {
 	}
 	a.exists, a.created, a.position, a.epoch, a.updated = true, row.created, row.position, row.epoch, row.created
 	a.lifecycle = row.lifecycle
+	if err := t.loadRemovals(l, d); err != nil || a.erased != nil {
+		return err
+	}
 	if err := a.loadLast(l, d); err != nil {
 		return err
 	}
@@ -186,22 +195,23 @@ func (a *applied) loadLast(l *Log, d *decoder) error {
 	if err != nil {
 		return err
 	}
-	a.lastSeq, a.updated = recordSeq(it.Key()), h.time
+	a.lastSeq, a.updated = max(a.lastSeq, recordSeq(it.Key())), max(a.updated, h.time)
 	return a.loadTip(l, d, streamEvents, h.position)
 }
 
 func (a *applied) loadRuns(l *Log, d *decoder, row threadRow) error {
 	var runs []agui.Run
-	err := l.scan(ordinalKey(prefixRun, a.ord), func(_, value []byte) error {
+	err := l.scanFrom(runRowKey(a.ord, a.firstRun+1), after(ordinalKey(prefixRun, a.ord)), func(_, value []byte) error {
 		r, err := d.runRow(value)
 		if err != nil {
 			return err
 		}
-		if int(r.parent) > len(runs) {
-			return errDamaged
-		}
 		if r.parent > 0 {
-			r.run.Parent = runs[r.parent-1].Key
+			parent, ok := a.place(r.parent, len(runs))
+			if !ok {
+				return errDamaged
+			}
+			r.run.Parent = runs[parent].Key
 		}
 		a.index[r.run.Key] = len(runs)
 		runs = append(runs, r.run)
@@ -217,12 +227,16 @@ func (a *applied) loadRuns(l *Log, d *decoder, row threadRow) error {
 	if err != nil {
 		return err
 	}
-	if int(row.head) > len(runs) || row.runs != len(runs) {
+	if row.runs != len(runs) {
 		return errDamaged
 	}
 	var head agui.RunKey
 	if row.head > 0 {
-		head = runs[row.head-1].Key
+		i, ok := a.place(row.head, len(runs))
+		if !ok {
+			return errDamaged
+		}
+		head = runs[i].Key
 	}
 	if err := a.countOpen(l, d, runs); err != nil {
 		return err
@@ -244,14 +258,15 @@ func (a *applied) countOpen(l *Log, d *decoder, runs []agui.Run) error {
 		}
 	}
 	return a.scanRecords(l, d, from, func(seq uint64, h recordHeader, _ []byte) error {
-		if h.run == 0 || int(h.run) > len(runs) || !runs[h.run-1].Running() {
+		i, ok := a.place(h.run, len(runs))
+		if !ok || !runs[i].Running() {
 			return nil
 		}
-		r := &runs[h.run-1]
+		r := &runs[i]
 		r.Events++
 		r.LastSeq = seq
 		if h.origin == eventlog.OriginAppend {
-			a.info[h.run-1].appended = h.time
+			a.info[i].appended = h.time
 		}
 		return nil
 	})
@@ -264,14 +279,15 @@ func (a *applied) observeOpen(l *Log, d *decoder, runs []agui.Run) error {
 		return nil
 	}
 	return a.scanRecords(l, d, from, func(seq uint64, h recordHeader, event []byte) error {
-		if h.run == 0 || int(h.run) > len(runs) || !runs[h.run-1].Running() {
+		i, ok := a.place(h.run, len(runs))
+		if !ok || !runs[i].Running() {
 			return nil
 		}
 		var head agui.Header
 		if err := agui.ReadHeader(event, &head); err != nil {
 			return err
 		}
-		a.tracker.Observe(&head, runs[h.run-1].Key, seq)
+		a.tracker.Observe(&head, runs[i].Key, seq)
 		return nil
 	})
 }
@@ -309,7 +325,7 @@ func (t *thread) publishAll() {
 	a := &t.applied
 	p := published{
 		exists: a.exists, ord: a.ord, created: a.created, updated: a.updated,
-		lastSeq: a.lastSeq, companion: a.companion, head: a.tracker.Head(),
+		lastSeq: a.lastSeq, companion: a.companion, head: a.tracker.Head(), removed: a.removals(),
 	}
 	for i, r := range a.tracker.Runs() {
 		p.runs = append(p.runs, a.row(r, i))
@@ -340,7 +356,12 @@ func (l *Log) iterate(prefix []byte) (*pebble.Iterator, error) {
 // scan visits every key with the prefix. What visit gets is valid during the
 // call only.
 func (l *Log) scan(prefix []byte, visit func(key, value []byte) error) error {
-	it, err := l.iterate(prefix)
+	return l.scanFrom(prefix, after(prefix), visit)
+}
+
+// scanFrom visits every key from one up to another.
+func (l *Log) scanFrom(from, to []byte, visit func(key, value []byte) error) error {
+	it, err := l.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
 	if err != nil {
 		return err
 	}

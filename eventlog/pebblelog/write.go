@@ -274,7 +274,7 @@ func (b *builder) end(c *call) error {
 	w := c.writer
 	a := &b.thread.applied
 	if err := w.fenced(a); err != nil {
-		if a.info[w.index].epoch == w.lease.Epoch {
+		if w.present(a) && a.info[w.index].epoch == w.lease.Epoch {
 			return nil // the run has ended by itself
 		}
 		return err

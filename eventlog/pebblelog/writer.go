@@ -17,6 +17,8 @@ type writer struct {
 	index  int            // of the run
 	lease  eventlog.Lease // without its end, which moves
 	first  uint64
+	// generation of the thread that the run is of
+	generation uint64
 
 	mu       sync.Mutex
 	expires  int64 // when the lease ends; 0: it does not expire
@@ -42,7 +44,8 @@ func (l *Log) writerOf(t *thread, index int) *writer {
 			Thread: t.key, Run: r.Key, Epoch: in.epoch, Owner: in.owner,
 			TTL: time.Duration(in.ttl) * time.Microsecond,
 		},
-		changed: make(chan struct{}),
+		changed:    make(chan struct{}),
+		generation: a.generation,
 	}
 }
 
@@ -266,7 +269,18 @@ func (w *writer) End(ctx context.Context, code, message string) error {
 }
 
 // fenced is why the writer may not write, as the committer sees it.
-func (w *writer) fenced(a *applied) error { return a.fencedAt(w.index, w.lease) }
+func (w *writer) fenced(a *applied) error {
+	if a.erased != nil {
+		return a.erased
+	}
+	if !w.present(a) {
+		return w.ended(agui.RunAbandoned) // cleared away
+	}
+	return a.fencedAt(w.index, w.lease)
+}
+
+// present reports whether the writer's run was not removed.
+func (w *writer) present(a *applied) bool { return a.erased == nil && w.generation == a.generation }
 
 // ended is the refusal of what comes behind the run's end.
 func (w *writer) ended(status agui.RunStatus) error {
