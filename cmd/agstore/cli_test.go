@@ -28,6 +28,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(mainVariable) != "" {
 		os.Exit(interruptible(os.Args[1:]))
 	}
+	if name := os.Getenv(writerVariable); name != "" {
+		os.Exit(writerMain(name, os.Args[1:]))
+	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -19,30 +19,14 @@ import (
 	"github.com/agstore/agstore/eventlog"
 )
 
-// crashVariable is how many kills TestKill makes.
+// crashVariable is how many kills each of the tests named TestKill makes.
 const crashVariable = "AGSTORE_CRASH"
 
 // Must hold 3: kill -9 at random moments of a recording. Whatever had reached a
 // client is there, byte for byte; seqs are dense; the cut run is closed and
 // holds the user's turn; the thread goes on.
 func TestKill(t *testing.T) {
-	kills := 5
-	if text := os.Getenv(crashVariable); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatalf("%s is a number: %v", crashVariable, err)
-		}
-		kills = n
-	}
-	seed := rand.Uint64()
-	if text := os.Getenv(crashVariable + "_SEED"); text != "" {
-		n, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatalf("%s_SEED is a number: %v", crashVariable, err)
-		}
-		seed = n
-	}
-	t.Logf("%d kills; %s_SEED=%d chooses the same moments", kills, crashVariable, seed)
+	kills, seed := killSettings(t, 5)
 	random := rand.New(rand.NewPCG(seed, 0))
 	k := &killer{cli: newCLI(t), heard: make(map[uint64][]byte), called: make(chan struct{}, 1)}
 	agent := httptest.NewServer(http.HandlerFunc(k.talk))
@@ -61,6 +45,29 @@ func TestKill(t *testing.T) {
 	server := k.startServer("--agent", "talker="+agent.URL)
 	k.stopAtEnd(server)
 	k.goesOn(server)
+}
+
+// killSettings says how many kills a test makes, and the seed that chooses their
+// moments.
+func killSettings(t *testing.T, kills int) (int, uint64) {
+	t.Helper()
+	if text := os.Getenv(crashVariable); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatalf("%s is a number: %v", crashVariable, err)
+		}
+		kills = n
+	}
+	seed := rand.Uint64()
+	if text := os.Getenv(crashVariable + "_SEED"); text != "" {
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatalf("%s_SEED is a number: %v", crashVariable, err)
+		}
+		seed = n
+	}
+	t.Logf("%d kills; %s_SEED=%d chooses the same moments", kills, crashVariable, seed)
+	return kills, seed
 }
 
 // killer records runs that are cut.
