@@ -222,9 +222,10 @@ func (p *place) sound() {
 
 // Check lists what is wrong with a log that nobody writes to: commits without
 // holes that tile each thread's records, records of the commit they came with,
-// runs that count them.
+// runs that count them, and whatever the log finds itself, if it can verify what
+// it stores.
 func Check(ctx context.Context, log eventlog.Log) []error {
-	var faults []error
+	faults := verified(ctx, log)
 	bad := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	position := uint64(0)
 	ends := make(map[eventlog.ThreadKey]uint64)
@@ -259,6 +260,22 @@ func Check(ctx context.Context, log eventlog.Log) []error {
 	}
 	for k := range companions {
 		faults = append(faults, checkCompanion(ctx, log, k, companions[k])...)
+	}
+	return faults
+}
+
+// verified is what the log finds itself.
+func verified(ctx context.Context, log eventlog.Log) []error {
+	v, ok := log.(eventlog.Verifier)
+	if !ok {
+		return nil
+	}
+	var faults []error
+	for f, err := range v.Verify(ctx, eventlog.VerifyOptions{}) {
+		if err == nil {
+			err = fmt.Errorf("verify: %v", f)
+		}
+		faults = append(faults, err)
 	}
 	return faults
 }

@@ -38,7 +38,7 @@ func refused(dir string, own int, target string, test bool) string {
 	switch {
 	case !ok:
 		return "it has no layer"
-	case from == to || layer < own:
+	case from == to || layer < own, test && slices.Contains(kits, target):
 		return ""
 	case layer > own:
 		return "it is of a higher layer"

@@ -10,7 +10,7 @@ var layers = [][]string{
 	{"eventlog", "fold"},
 	{"replay", "projection", "feed"},
 	{"."},
-	{"session"},
+	{"session", "agstoretest"},
 	{"directory"},
 	{"api"},
 	{"cmd", "bench", "examples", "interop", "crashtest"},
@@ -24,8 +24,8 @@ var sideways = map[string][]string{
 	"replay":   {"projection"},
 }
 
-// kits are the packages that exist for tests: only test files, and other kits, import them.
-var kits = []string{"eventlog/history", "eventlog/logtest"}
+// kits are the packages that exist for tests: only test files, of any layer, and other kits import them.
+var kits = []string{"agstoretest", "eventlog/history", "eventlog/logtest"}
 
 // A fence limits who imports something.
 type fence struct {
