@@ -31,7 +31,7 @@ func (d *Document) Snapshot() Value {
 // AppendJSON appends what the document is now as [Value.AppendJSON] does.
 func (d *Document) AppendJSON(dst []byte) []byte {
 	// Escapes may take more; mostly this is enough.
-	return d.root.AppendJSON(slices.Grow(dst, d.Size()+d.Size()/64))
+	return d.root.print(slices.Grow(dst, d.Size()+d.Size()/64), d.owner)
 }
 
 // Present reports whether the document is not absent.
@@ -68,6 +68,7 @@ func (d *Document) own(place *Value) *node {
 	if place.node.owner != d.owner {
 		place.node = place.node.copyFor(d.owner)
 	}
+	place.node.printed = ""
 	return place.node
 }
 

@@ -47,6 +47,17 @@ type parser struct {
 	text    string
 	at      int
 	nesting int
+	// odd is where the last thing ended that is not printed as it was written:
+	// white space, an escape, a member that came twice.
+	odd int
+}
+
+// close ends a list or an object that began at from.
+func (p *parser) close(n *node, from int) {
+	p.at++
+	if p.odd <= from {
+		n.printed = p.text[from:p.at]
+	}
 }
 
 func (p *parser) fault(reason string) error { return &SyntaxError{Offset: p.at, Reason: reason} }
@@ -56,6 +67,7 @@ func (p *parser) space() {
 		switch p.text[p.at] {
 		case ' ', '\t', '\n', '\r':
 			p.at++
+			p.odd = p.at
 		default:
 			return
 		}
@@ -107,11 +119,12 @@ func (p *parser) object(depth int) (Value, error) {
 	if depth > p.nesting {
 		return Value{}, p.fault(fmt.Sprintf("nested deeper than %d levels", p.nesting))
 	}
+	from := p.at
 	p.at++
 	p.space()
 	n := newObject(4)
 	if p.next() == '}' {
-		p.at++
+		p.close(n, from)
 		return Value{kind: Object, node: n}, nil
 	}
 	for {
@@ -132,14 +145,17 @@ func (p *parser) object(depth int) (Value, error) {
 		if err != nil {
 			return Value{}, err
 		}
-		n.put(name, v)
+		before := len(n.items)
+		if n.put(name, v); len(n.items) == before {
+			p.odd = p.at
+		}
 		p.space()
 		switch p.next() {
 		case ',':
 			p.at++
 			p.space()
 		case '}':
-			p.at++
+			p.close(n, from)
 			return Value{kind: Object, node: n}, nil
 		default:
 			return Value{}, p.fault("no comma or } behind a member")
@@ -151,11 +167,12 @@ func (p *parser) list(depth int) (Value, error) {
 	if depth > p.nesting {
 		return Value{}, p.fault(fmt.Sprintf("nested deeper than %d levels", p.nesting))
 	}
+	from := p.at
 	p.at++
 	p.space()
 	n := newList(nil)
 	if p.next() == ']' {
-		p.at++
+		p.close(n, from)
 		return Value{kind: List, node: n}, nil
 	}
 	for {
@@ -172,7 +189,7 @@ func (p *parser) list(depth int) (Value, error) {
 			p.at++
 			p.space()
 		case ']':
-			p.at++
+			p.close(n, from)
 			return Value{kind: List, node: n}, nil
 		default:
 			return Value{}, p.fault("no comma or ] behind an element")
@@ -253,6 +270,7 @@ func (p *parser) escaped(from int) (string, error) {
 				return "", p.fault("invalid UTF-8")
 			}
 			p.at++
+			p.odd = p.at
 			return string(out), nil
 		case c == '\\':
 			if out = append(out, p.text[from:p.at]...); !utf8.ValidString(p.text[from:p.at]) {

@@ -10,50 +10,68 @@ import (
 // AppendJSON appends v as JSON text without white space: members in their
 // order, numbers as they were written, lone surrogates as lower-case escapes,
 // everything else that JSON allows raw. An absent value appends nothing.
-func (v Value) AppendJSON(dst []byte) []byte { return v.print(dst) }
+func (v Value) AppendJSON(dst []byte) []byte { return v.print(dst, nil) }
 
-// print is AppendJSON, without copying each value once more.
-func (v *Value) print(dst []byte) []byte {
+// maxPrinted is how long a list or an object may be, about, that keeps its text.
+const maxPrinted = 1 << 10
+
+// print is AppendJSON, without copying each value once more. Short lists and
+// objects of the document o, which nobody else can see, keep what they are
+// printed as. What is inside of one that does keeps nothing: no text is kept
+// more than once.
+func (v *Value) print(dst []byte, o *owner) []byte {
 	switch v.kind {
 	case String:
 		return AppendString(dst, v.text)
 	case Number:
 		return append(dst, v.text...)
-	case List:
-		dst = append(dst, '[')
-		for i := range v.node.items {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = v.node.items[i].print(dst)
-		}
-		return append(dst, ']')
 	case chunk:
-		for i, item := range v.node.items {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = item.AppendJSON(dst)
+		return v.node.printItems(dst, o)
+	case List, Object:
+		n := v.node
+		if n.printed != "" {
+			return append(dst, n.printed...)
 		}
+		if o == nil || n.owner != o || n.size > maxPrinted {
+			return v.printInside(dst, o)
+		}
+		from := len(dst)
+		dst = v.printInside(dst, nil)
+		n.printed = string(dst[from:])
 		return dst
-	case Object:
-		dst = append(dst, '{')
-		first := true
-		for i := range v.node.items {
-			item := &v.node.items[i]
-			if item.kind == Absent {
-				continue
-			}
-			if !first {
-				dst = append(dst, ',')
-			}
-			first = false
-			dst = append(AppendString(dst, v.node.keys[i]), ':')
-			dst = item.print(dst)
-		}
-		return append(dst, '}')
 	}
 	return v.appendScalar(dst)
+}
+
+func (v *Value) printInside(dst []byte, o *owner) []byte {
+	if v.kind == List {
+		return append(v.node.printItems(append(dst, '['), o), ']')
+	}
+	dst = append(dst, '{')
+	first := true
+	for i := range v.node.items {
+		item := &v.node.items[i]
+		if item.kind == Absent {
+			continue
+		}
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		dst = append(AppendString(dst, v.node.keys[i]), ':')
+		dst = item.print(dst, o)
+	}
+	return append(dst, '}')
+}
+
+func (n *node) printItems(dst []byte, o *owner) []byte {
+	for i := range n.items {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = n.items[i].print(dst, o)
+	}
+	return dst
 }
 
 // AppendCanonical appends v as canonical JSON (RFC 8785): members sorted by the

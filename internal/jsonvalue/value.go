@@ -64,6 +64,9 @@ type node struct {
 	// levels is how deep it is nested, itself included, or was once: at least
 	// as deep as it is.
 	levels int32
+	// printed is it as JSON text, if that is known: it was parsed from just that,
+	// or printed and not changed since. Of a chunk it is empty.
+	printed string
 }
 
 // owner is the identity of one document between two snapshots.
