@@ -50,7 +50,13 @@ type Expander struct {
 	byID   map[streamID]*ChunkStream
 	serial uint64
 	out    []*Event
+	made   []Event // memory for the events of one call, as far as it goes
+	used   int
 }
+
+// maxMade is how many events a chunk makes at the most: an END, a START and a
+// CONTENT.
+const maxMade = 3
 
 type streamID struct {
 	kind Type
@@ -80,11 +86,12 @@ func (x *Expander) Restore(streams []ChunkStream) error {
 }
 
 // Expand returns what e stands for: itself, with the ENDs of what it closes in
-// front of it, or what a chunk expands to. The list is valid until the next
-// call. The error is a [*ChunkError]; then nothing has changed.
+// front of it, or what a chunk expands to. The list and the events that are
+// Synthetic are valid until the next call, their strings and values for ever.
+// The error is a [*ChunkError]; then nothing has changed.
 func (x *Expander) Expand(e *Event) ([]*Event, error) {
 	clear(x.out)
-	x.out = x.out[:0]
+	x.out, x.used = x.out[:0], 0
 	switch e.Type {
 	case TypeTextMessageChunk, TypeToolCallChunk, TypeReasoningMessageChunk:
 		return x.out, x.chunk(e)
@@ -128,12 +135,12 @@ func (x *Expander) chunk(e *Event) error {
 		}
 		s = &ChunkStream{Kind: e.Type, Owner: lane, ID: id.V, Role: e.Role, Name: e.Name, ToolCallName: e.ToolCallName, ParentID: e.ParentMessageID}
 		x.open(s)
-		start := s.event(startOf)
+		start := x.event(s, startOf)
 		start.Metadata = e.Metadata
 		x.out = append(x.out, start)
 	}
 	if e.Delta.Set || e.RawEvent.Present() || len(x.out) == 0 && e.Metadata.Present() {
-		content := s.event(contentOf)
+		content := x.event(s, contentOf)
 		content.Delta = Some(e.Delta.V)
 		content.Metadata, content.RawEvent = e.Metadata, e.RawEvent
 		if e.SubagentRunID.Set {
@@ -221,7 +228,7 @@ func (x *Expander) close(s *ChunkStream) {
 	delete(x.lanes, s.Owner)
 	delete(x.byKind[s.Kind], s.Owner)
 	delete(x.byID, streamID{s.Kind, s.ID})
-	x.out = append(x.out, s.event(endOf))
+	x.out = append(x.out, x.event(s, endOf))
 }
 
 func (x *Expander) closeAll() {
@@ -238,9 +245,10 @@ var (
 	endOf     = map[Type]Type{TypeTextMessageChunk: TypeTextMessageEnd, TypeToolCallChunk: TypeToolCallEnd, TypeReasoningMessageChunk: TypeReasoningMessageEnd}
 )
 
-// event makes an event of the stream.
-func (s *ChunkStream) event(typeOf map[Type]Type) *Event {
-	e := &Event{Type: typeOf[s.Kind], Synthetic: true, SubagentRunID: s.Owner}
+// event makes an event of a stream.
+func (x *Expander) event(s *ChunkStream, typeOf map[Type]Type) *Event {
+	e := x.memory()
+	*e = Event{Type: typeOf[s.Kind], Synthetic: true, SubagentRunID: s.Owner}
 	if s.Kind == TypeToolCallChunk {
 		e.ToolCallID = Some(s.ID)
 	} else {
@@ -255,4 +263,16 @@ func (s *ChunkStream) event(typeOf map[Type]Type) *Event {
 		e.Role = Some(string(RoleReasoning))
 	}
 	return e
+}
+
+// memory gives room for an event. Only where many streams end at once is it new.
+func (x *Expander) memory() *Event {
+	if x.used == maxMade {
+		return new(Event)
+	}
+	if x.made == nil {
+		x.made = make([]Event, maxMade)
+	}
+	x.used++
+	return &x.made[x.used-1]
 }

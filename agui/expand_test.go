@@ -141,3 +141,43 @@ func TestExpanderRestored(t *testing.T) {
 		}
 	})
 }
+
+// Most chunks are expanded without an allocation, and the next call leaves alone
+// the strings of what the last one made.
+func TestExpandAllocatesNothing(t *testing.T) {
+	var x Expander
+	chunk := decode(t, false, `{"type":"TEXT_MESSAGE_CHUNK","messageId":"m","delta":"a"}`)
+	expand := func() []*Event {
+		events, err := x.Expand(chunk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return events
+	}
+	events := expand()
+	id, delta := events[0].MessageID, events[1].Delta
+	if n := testing.AllocsPerRun(100, func() { expand() }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+	if id != Some("m") || delta != Some("a") {
+		t.Errorf("id %v and delta %v of the first chunk", id, delta)
+	}
+}
+
+// A call that ends more streams than it has memory for makes all their ENDs.
+func TestExpandEndsManyStreams(t *testing.T) {
+	var x Expander
+	const lanes = 10
+	for i := range lanes {
+		types(t, &x, fmt.Sprintf(`{"type":"TEXT_MESSAGE_CHUNK","messageId":"m%d","subagentRunId":"s%d"}`, i, i))
+	}
+	events, err := x.Expand(decode(t, false, `{"type":"RUN_ERROR","message":"no"}`))
+	if err != nil || len(events) != lanes+1 {
+		t.Fatalf("%d events, error %v", len(events), err)
+	}
+	for i, e := range events[:lanes] {
+		if e.Type != TypeTextMessageEnd || e.MessageID != Some(fmt.Sprintf("m%d", i)) {
+			t.Errorf("event %d is %s of %v", i, e.Type, e.MessageID)
+		}
+	}
+}
