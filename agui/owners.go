@@ -157,6 +157,10 @@ func (w owners) of(h *Header) int {
 	return max(w.newest(callEntity, h.ToolCallID), w.newest(textEntity, h.MessageID), w.newest(textEntity, h.ParentMessageID))
 }
 
+// startReach is how many running runs that have the parent of a call are asked
+// whether they have begun the call, the last started first.
+const startReach = 100
+
 // ofCallStart is for what begins a call, perhaps once more: that is rather a
 // later run, which takes up what a dead one has left or numbers its calls as
 // that did, than the run that has begun it already.
@@ -166,6 +170,7 @@ func (w owners) ofCallStart(h *Header) int {
 	}
 	parents := w[entity{kind: textEntity, id: string(h.ParentMessageID)}]
 	call := entity{kind: callEntity, id: string(h.ToolCallID)}
+	parents = parents[max(len(parents)-startReach, 0):]
 	for _, run := range slices.Backward(parents) {
 		if h.ToolCallID == nil || !w.has(call, run) {
 			return run

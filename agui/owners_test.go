@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/agstore/agstore/internal/cputime"
 )
 
 // owns is the rule in its plain form: whether an event is about something that
@@ -146,6 +148,16 @@ func TestTrackerCostOfOpenRuns(t *testing.T) {
 				tr.Assign(&Header{Type: TypeRunFinished, RunID: fmt.Appendf(nil, "r%d", i)}, uint64(2*n+i), Claim{})
 			}
 		},
+		"calls of one parent": func(tr *Tracker, n int) {
+			message := []byte("m")
+			for i := range n {
+				tr.Assign(&Header{Type: TypeRunStarted, RunID: fmt.Appendf(nil, "r%d", i)}, uint64(2*i+1), Claim{})
+				tr.Assign(&Header{Type: TypeTextMessageStart, MessageID: message}, uint64(2*i+2), Claim{})
+			}
+			for i := range n {
+				tr.Assign(&Header{Type: TypeToolCallStart, ToolCallID: []byte("c"), ParentMessageID: message}, uint64(2*n+i), Claim{})
+			}
+		},
 		"attempts": func(tr *Tracker, n int) {
 			first := RunKey{ID: "r", Attempt: 1}
 			for i := range n {
@@ -156,9 +168,7 @@ func TestTrackerCostOfOpenRuns(t *testing.T) {
 		},
 	} {
 		cost := func(n int) time.Duration {
-			began := time.Now()
-			stream(NewTracker(nil, RunKey{}), n)
-			return time.Since(began)
+			return cputime.Of(func() { stream(NewTracker(nil, RunKey{}), n) })
 		}
 		within := func(small, large time.Duration) bool { return large <= 40*small+20*time.Millisecond }
 		// A machine with other things to do is slower now and then, never faster.

@@ -6,6 +6,8 @@ import (
 	"runtime/metrics"
 	"slices"
 	"time"
+
+	"github.com/agstore/agstore/internal/cputime"
 )
 
 // cost is what some work took.
@@ -26,9 +28,9 @@ func (c cost) rate(n int) float64 { return float64(n) / c.time.Seconds() }
 func oneCore(work func()) cost {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	runtime.GC()
-	before, began := heapAllocs(), cpuTime()
+	before, began := heapAllocs(), cputime.Process()
 	work()
-	took := cpuTime() - began
+	took := cputime.Process() - began
 	return cost{time: max(took, 1), allocs: float64(heapAllocs() - before)}
 }
 

@@ -8,20 +8,20 @@ import (
 	"time"
 
 	"github.com/agstore/agstore/agui"
-	"github.com/agstore/agstore/fold"
+	"github.com/agstore/agstore/internal/cputime"
 )
 
 // linear fails if four times as much costs more than about four times as much.
 func linear(t *testing.T, work func(n int) func()) {
 	t.Helper()
 	small, large := work(1000), work(4000)
-	a, b := fold.CPUTime(small), fold.CPUTime(large)
+	a, b := cputime.Of(small), cputime.Of(large)
 	// A machine with other things to do is slower now and then, never faster.
 	for range 9 {
 		if b <= 8*a+20*time.Millisecond {
 			return
 		}
-		a, b = min(a, fold.CPUTime(small)), min(b, fold.CPUTime(large))
+		a, b = min(a, cputime.Of(small)), min(b, cputime.Of(large))
 	}
 	t.Errorf("%v, and %v for four times as much", a, b)
 }
@@ -32,7 +32,7 @@ func bounded(t testing.TB, stream []byte, work func()) {
 	t.Helper()
 	events := 1 + bytes.Count(stream, []byte("\n"))
 	most := time.Second + time.Duration(events)*100*time.Millisecond + time.Duration(len(stream))*20*time.Microsecond
-	if took := fold.CPUTime(work); took > most {
+	if took := cputime.Of(work); took > most {
 		t.Fatalf("%d events of %d bytes took %v", events, len(stream), took)
 	}
 }

@@ -25,7 +25,7 @@ type durable struct {
 	runs   []*run
 	calm   []*run // the running runs that no other has overtaken, or that have said so; others may have ended
 	byKey  map[agui.RunKey]*run
-	recent *run // that of the latest piece of text; nil: none yet
+	pieces pieces
 
 	interrupts []*interrupt          // all, as they were first asked
 	pending    []*interrupt          // and answered ones
@@ -83,9 +83,11 @@ func (d *durable) diagnoseAt(seq uint64, rule string, members ...any) {
 }
 
 func (d *durable) apply(r Record) {
-	if d.quick(r) {
+	if d.piece(r) {
 		return
 	}
+	d.settle()
+	d.pieces.latest = target{}
 	d.seq, d.raw = r.Seq, r.Raw
 	defer func() { d.raw = nil }()
 	e := &d.current

@@ -260,7 +260,8 @@ func (d *durable) result(r *run, e *agui.Event) {
 		m = d.newResult(e)
 	} else {
 		d.diagnose("result_replaced", "messageId", m.id)
-		m.content, m.shown = contentOf(e.Content), nil
+		m.content.set(e.Content)
+		m.shown = nil
 		if e.SubagentRunID.Set {
 			m.tag = kept(e.SubagentRunID)
 		}
@@ -285,7 +286,8 @@ func (d *durable) newResult(e *agui.Event) *message {
 		d.diagnose("id_renamed", "messageId", e.MessageID, "as", id)
 	}
 	m := d.create(kindTool, id, agui.RoleTool)
-	m.toolCallID, m.tag, m.content = agui.Some(callID), kept(e.SubagentRunID), contentOf(e.Content)
+	m.toolCallID, m.tag = agui.Some(callID), kept(e.SubagentRunID)
+	m.content.set(e.Content)
 	d.describe(m, e)
 	d.placeResult(m)
 	t.results[resultKey{strings.Clone(e.MessageID.V), callID}] = m

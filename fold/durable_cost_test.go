@@ -8,6 +8,7 @@ import (
 
 	"github.com/agstore/agstore/agui"
 	"github.com/agstore/agstore/fold"
+	"github.com/agstore/agstore/internal/cputime"
 )
 
 // long is a fold of a thread with so many turns, its last run still running.
@@ -126,7 +127,7 @@ func costPerEvent(events, tries int, event func(i int) string) time.Duration {
 		for i := range lines {
 			lines[i] = event(i)
 		}
-		took := fold.CPUTime(func() {
+		took := cputime.Of(func() {
 			for _, line := range lines {
 				apply(line)
 			}

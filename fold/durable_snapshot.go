@@ -81,7 +81,7 @@ func (s *snapshot) read(messages []agui.Message) {
 		k := kindOf(from.Role)
 		m := t.find(k, from.ID)
 		if m == nil {
-			if p := t.places[k][from.ID]; p != nil {
+			if p := t.places.find(k, from.ID); p != nil {
 				if j, ok := at[p.id]; ok {
 					m = s.messages[j]
 				}

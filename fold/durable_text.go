@@ -26,7 +26,7 @@ func (d *durable) startText(r *run, k kind, e *agui.Event) {
 			role = agui.Role(strings.Clone(e.Role.Or(string(agui.RoleAssistant))))
 		}
 		m = d.create(k, e.MessageID.V, role)
-		m.content = content{kind: agui.TextContent, text: &m.own}
+		m.content.kind = agui.TextContent
 		m.name, m.tag = kept(e.Name), kept(e.SubagentRunID)
 		d.transcript.append(m)
 	case m.open == r:

@@ -9,6 +9,7 @@ import (
 // view makes a view of what there is. Messages that have not changed since the
 // last one are shown as they were.
 func (d *durable) view() *View {
+	d.settle()
 	v := &View{
 		Seq:  d.seq,
 		Runs: make([]Run, len(d.runs)),

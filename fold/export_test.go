@@ -11,7 +11,9 @@ import (
 // CheckDurable compares what a Durable fold remembers, so as not to search, with
 // what a search finds.
 func CheckDurable(f *Fold) error {
-	t := &f.reducer.(*durable).transcript
+	d := f.reducer.(*durable)
+	d.settle()
+	t := &d.transcript
 	listed := 0
 	calls := make(map[string][]*call)
 	results := make(map[*call]int)

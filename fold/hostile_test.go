@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/agstore/agstore/fold"
+	"github.com/agstore/agstore/internal/cputime"
 )
 
 // hostile are streams made to cost more than they are long. Each gets the events
@@ -203,7 +204,7 @@ func TestHostileStreams(t *testing.T) {
 			t.Run(profile.String()+"/"+name, func(t *testing.T) {
 				small, large := events(1000), events(4000)
 				cost := func(events []string) time.Duration {
-					return fold.CPUTime(func() {
+					return cputime.Of(func() {
 						fold.Stream(lines(events), fold.Options{Profile: profile}, 0).AppendJSON(nil)
 					})
 				}

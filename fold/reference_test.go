@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/agstore/agstore/agui"
+	"github.com/agstore/agstore/internal/cputime"
 	"github.com/agstore/agstore/internal/jsonvalue"
 )
 
@@ -388,7 +389,7 @@ func costPerEvent(t *testing.T, n int, event func(i int) string) int64 {
 	apply(f, `{"type":"RUN_STARTED","threadId":"t","runId":"r"}`)
 	apply(f, `{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"f"}`)
 	apply(f, `{"type":"TEXT_MESSAGE_START","messageId":"m"}`)
-	took := CPUTime(func() {
+	took := cputime.Of(func() {
 		for i := range n {
 			apply(f, event(i))
 		}

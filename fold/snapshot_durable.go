@@ -25,6 +25,7 @@ type durableWriter struct {
 }
 
 func (d *durable) save(to *snapshotWriter) {
+	d.settle()
 	w := &durableWriter{snapshotWriter: to, d: d, runs: make(map[agui.RunKey]int, len(d.runs)), calls: make(map[*call]int)}
 	for i, r := range d.runs {
 		w.runs[r.Key] = i

@@ -317,8 +317,9 @@ func (w *snapshotWriter) refMessage(m *refMessage) {
 func (r *snapshotReader) refMessage() *refMessage {
 	r.fields(refMessageFields)
 	m := &refMessage{id: r.text(), role: r.role()}
-	c := r.content()
-	m.kind, m.text, m.parts, m.object = c.kind, c.text, c.parts, c.object
+	var c content
+	r.content(&c)
+	m.kind, m.text, m.parts, m.object = c.kind, &c.text, c.parts, c.object
 	m.name = r.opt()
 	for range r.list(refCallFields + 1) {
 		m.calls = append(m.calls, r.refCall())

@@ -26,12 +26,12 @@ func (w *durableWriter) transcript(t *transcript) {
 func (r *durableReader) transcript(t *transcript) {
 	var answers []answering
 	n := r.list(messageFields + 1)
-	t.places[kindText], t.taken = make(map[string]*place, n), make(map[string]bool, n)
+	t.places = newPlaces(n)
 	for range n {
 		if m := r.message(&answers); r.err == nil {
-			r.check(!t.taken[m.id], "two messages of one id")
-			m.place = &place{id: m.id}
-			t.places[m.kind][m.id], t.taken[m.id] = m.place, true
+			r.check(!t.places.taken(m.id), "two messages of one id")
+			m.place = &place{kind: m.kind, id: m.id, named: m.id}
+			t.places.add(m.id, m.place)
 			t.append(m)
 		}
 	}
@@ -111,7 +111,7 @@ func (m *message) resultKey() resultKey { return resultKey{m.id, m.toolCallID.V}
 func (r *durableReader) message(answers *[]answering) *message {
 	r.fields(messageFields)
 	m := &message{kind: kind(r.number(int(kinds) - 1)), id: r.text(), role: r.role()}
-	m.content = r.content()
+	r.content(&m.content)
 	m.name, m.tag, m.toolCallID, m.err = r.opt(), r.opt(), r.opt(), r.opt()
 	m.activity, m.encrypted, m.metadata = r.opt(), r.opt(), r.document()
 	for range r.list(callFields + 1) {
@@ -263,39 +263,45 @@ const nameFields = 3
 // their ids in views.
 func (w *durableWriter) names(t *transcript) {
 	var rest []identity
-	for k := range t.places {
-		for id, p := range t.places[k] {
-			if p.message == nil || p.id != id {
-				rest = append(rest, identity{kind(k), id})
-			}
+	for p := range t.places.all {
+		if p.message == nil {
+			rest = append(rest, identity{p.kind, p.id})
+		}
+		if p.named != p.id {
+			rest = append(rest, identity{p.kind, p.named})
 		}
 	}
 	slices.SortFunc(rest, func(a, b identity) int { return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.id, b.id)) })
+	rest = slices.Compact(rest)
 	w.list(len(rest))
 	for _, key := range rest {
 		w.list(nameFields)
 		w.number(int(key.kind))
 		w.text(key.id)
-		w.text(t.places[key.kind][key.id].id)
+		w.text(t.places.find(key.kind, key.id).id)
 	}
 }
 
 func (r *durableReader) names(t *transcript) {
-	free := make(map[identity]*place) // places without a message, by their ids in views
+	own := make(map[*place]bool) // whose ids in views are in the list
 	for range r.list(nameFields + 1) {
 		r.fields(nameFields)
-		key, name := identity{kind: kind(r.number(int(kinds) - 1)), id: r.text()}, r.text()
-		p := free[identity{key.kind, name}]
-		if p == nil {
-			p = t.places[key.kind][name]
-		}
+		k, id, name := kind(r.number(int(kinds)-1)), r.text(), r.text()
+		p := t.places.find(k, name)
 		if p == nil || p.id != name {
-			r.check(!t.taken[name], "one name for two kinds")
-			p = &place{id: name}
-			free[identity{key.kind, name}], t.taken[name] = p, true
+			r.check(!t.places.taken(name), "one name for two kinds")
+			p = &place{kind: k, id: name, named: name}
+			t.places.add(name, p)
 		}
-		r.check(t.places[key.kind][key.id] == nil, "an identity with two names")
-		t.places[key.kind][key.id] = p
+		if id == name {
+			r.check(p.message == nil && !own[p], "an identity with two names")
+			own[p] = true
+			continue
+		}
+		r.check(t.places.find(k, id) == nil, "an identity with two names")
+		r.check(p.named == p.id, "a name for two identities")
+		p.named = id
+		t.places.add(id, p)
 	}
 }
 

@@ -27,17 +27,20 @@ func (w *snapshotWriter) content(kind agui.ContentKind, text string, parts []agu
 	}
 }
 
-func (r *snapshotReader) content() (c content) {
+// content reads into what is empty.
+func (r *snapshotReader) content(to *content) {
 	if r.isNull() {
-		return c
+		return
 	}
 	switch code := field(r, r.dec.PeekCode); {
 	case msgpcode.IsString(code):
-		return content{kind: agui.TextContent, text: r.growing()}
+		to.kind = agui.TextContent
+		to.text.AppendBytes(r.must())
 	case msgpcode.IsBin(code):
-		return content{kind: agui.ObjectContent, object: jsonvalue.NewDocument(r.value())}
+		to.kind, to.object = agui.ObjectContent, jsonvalue.NewDocument(r.value())
+	default:
+		to.kind, to.parts = agui.PartsContent, readList(r, partFields, (*snapshotReader).part)
 	}
-	return content{kind: agui.PartsContent, parts: readList(r, partFields, (*snapshotReader).part)}
 }
 
 const partFields = 5

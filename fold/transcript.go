@@ -45,11 +45,8 @@ type identity struct {
 type transcript struct {
 	first, last *message
 	count       int
-	// places are what identities have got, by kind and id. They are for ever,
-	// whatever becomes of the messages.
-	places [kinds]map[string]*place
-	taken  map[string]bool // the ids of places
-	calls  map[string]*callSet
+	places      places
+	calls       map[string]*callSet
 	// results are the tool messages that TOOL_CALL_RESULTs have made, the newest
 	// of each name.
 	results map[resultKey]*message
@@ -62,36 +59,24 @@ type transcript struct {
 }
 
 func newTranscript() transcript {
-	t := transcript{
-		taken: make(map[string]bool),
-		calls: make(map[string]*callSet),
-
+	return transcript{
+		places:  newPlaces(0),
+		calls:   make(map[string]*callSet),
 		results: make(map[resultKey]*message),
 		numbers: make(map[identity]int),
 	}
-	for k := range t.places {
-		t.places[k] = make(map[string]*place)
-	}
-	return t
-}
-
-// place is what an identity means.
-type place struct {
-	id      string   // in views
-	message *message // of the list; nil: it has none with that id
 }
 
 // resultKey is the messageId and the toolCallId of a TOOL_CALL_RESULT.
 type resultKey struct{ message, call string }
 
 // message is a message of the transcript. What a piece of text needs comes
-// first: of a long transcript, little is in the processor's caches.
+// first, so that it is within one line of the processor's caches.
 type message struct {
 	shown   *agui.Message // as views show it; nil: it has changed
 	open    *run          // whose text is open; nil: closed
 	content content
-	own     jsonvalue.Text // of a message that began empty: its text
-	opening uint64         // when it was opened
+	opening uint64 // when it was opened
 
 	prev, next *message
 	place      *place
@@ -117,15 +102,7 @@ type message struct {
 
 // find gives the message that an event means by an id, nil if there is none.
 func (t *transcript) find(k kind, id string) *message {
-	if p := t.places[k][id]; p != nil {
-		return p.message
-	}
-	return nil
-}
-
-// findBytes is find for an id that is not a string yet.
-func (t *transcript) findBytes(k kind, id []byte) *message {
-	if p := t.places[k][string(id)]; p != nil {
+	if p := t.places.find(k, id); p != nil {
 		return p.message
 	}
 	return nil
@@ -147,23 +124,8 @@ func (t *transcript) exists(id string) bool {
 // create makes a message for an identity that has none. It is not in the list
 // yet.
 func (t *transcript) create(k kind, id string, role agui.Role) *message {
-	p := t.placeFor(k, id)
+	p := t.places.of(k, id)
 	return &message{place: p, kind: k, id: p.id, role: role}
-}
-
-// placeFor gives the place of an identity, a new one if it has none (R7).
-func (t *transcript) placeFor(k kind, id string) *place {
-	if p := t.places[k][id]; p != nil {
-		return p
-	}
-	id = strings.Clone(id)
-	p := &place{id: id}
-	for t.taken[p.id] {
-		p.id += "~" + k.String()
-	}
-	t.taken[p.id] = true
-	t.places[k][id], t.places[k][p.id] = p, p
-	return p
 }
 
 // free gives the first of id, id~2, id~3 … that no message of the kind has.
@@ -221,22 +183,22 @@ func (t *transcript) insertResult(m *message) {
 
 // content is what a message says, while it grows.
 type content struct {
+	text   jsonvalue.Text
 	kind   agui.ContentKind
-	text   *jsonvalue.Text
 	parts  []agui.Part
 	tail   *jsonvalue.Text // the text of the last text part, if it grew
 	object *jsonvalue.Document
 }
 
-func contentOf(c agui.Content) content {
-	out := content{kind: c.Kind, parts: c.Parts}
-	switch c.Kind {
+// set makes c what a message that came whole says.
+func (c *content) set(to agui.Content) {
+	*c = content{kind: to.Kind, parts: to.Parts}
+	switch to.Kind {
 	case agui.TextContent:
-		out.text = jsonvalue.NewText(c.Text)
+		c.text.Append(to.Text)
 	case agui.ObjectContent:
-		out.object = jsonvalue.NewDocument(c.Object)
+		c.object = jsonvalue.NewDocument(to.Object)
 	}
-	return out
 }
 
 // add appends text. It reports false if the content is a list of parts, whose
@@ -249,9 +211,7 @@ func (c *content) add(s string) (plain bool) {
 		c.tail.Append(s)
 		return false
 	}
-	if c.text == nil {
-		c.kind, c.text = agui.TextContent, new(jsonvalue.Text)
-	}
+	c.kind = agui.TextContent
 	c.text.Append(s)
 	return true
 }
@@ -334,8 +294,8 @@ func merge(into **jsonvalue.Document, metadata agui.Value) {
 // fill makes m what a message of a snapshot or an input says, but for its
 // calls.
 func (m *message) fill(from *agui.Message) {
-	m.role, m.content, m.name, m.tag = from.Role, contentOf(from.Content), from.Name, from.SubagentRunID
-	m.own = jsonvalue.Text{}
+	m.role, m.name, m.tag = from.Role, from.Name, from.SubagentRunID
+	m.content.set(from.Content)
 	m.toolCallID, m.err, m.activity = from.ToolCallID, from.Error, from.ActivityType
 	if from.EncryptedValue.Set {
 		m.encrypted = from.EncryptedValue

@@ -44,7 +44,7 @@ func JoinText(a, b string) string {
 // copied once it is in use.
 type Text struct {
 	settled strings.Builder
-	half    string // a first half at the end, whose partner may still come
+	half    rune // a first half at the end, whose partner may still come; 0: none
 }
 
 // NewText returns a Text that begins with s.
@@ -64,17 +64,17 @@ func appendTo[S ~string | ~[]byte](t *Text, s S, write func(*strings.Builder, S)
 	if len(s) == 0 {
 		return
 	}
-	if t.half != "" {
+	if t.half != 0 {
 		if beginsWithLow(s) {
-			t.settled.WriteRune(joined(surrogate(t.half), surrogate(s)))
+			t.settled.WriteRune(joined(t.half, surrogate(s)))
 			s = s[3:]
 		} else {
-			t.settled.WriteString(t.half)
+			t.settled.Write(appendSurrogate(nil, t.half))
 		}
-		t.half = ""
+		t.half = 0
 	}
 	if endsWithHigh(s) {
-		t.half = string(s[len(s)-3:])
+		t.half = surrogate(s[len(s)-3:])
 		s = s[:len(s)-3]
 	}
 	// Twice the room at a time: a long text is copied less often, and leaves less
@@ -87,14 +87,28 @@ func appendTo[S ~string | ~[]byte](t *Text, s S, write func(*strings.Builder, S)
 
 // String is the whole text.
 func (t *Text) String() string {
-	if t.half != "" {
-		return t.settled.String() + t.half
+	if t.half != 0 {
+		return t.settled.String() + string(appendSurrogate(nil, t.half))
 	}
 	return t.settled.String()
 }
 
+// Touch reads where the text ends, and changes nothing: the memory that the next
+// piece is written to is then at hand. What it returns means nothing.
+func (t *Text) Touch() byte {
+	if s := t.settled.String(); s != "" {
+		return s[len(s)-1]
+	}
+	return 0
+}
+
 // Len is the length of the text in bytes.
-func (t *Text) Len() int { return t.settled.Len() + len(t.half) }
+func (t *Text) Len() int {
+	if t.half != 0 {
+		return t.settled.Len() + 3
+	}
+	return t.settled.Len()
+}
 
 // CompareNames compares two strings by their UTF-16 code units, the order of
 // members in canonical JSON (RFC 8785, section 3.2.3).

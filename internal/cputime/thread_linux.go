@@ -1,4 +1,4 @@
-package fold
+package cputime
 
 import (
 	"runtime"
@@ -7,9 +7,8 @@ import (
 	"unsafe"
 )
 
-// CPUTime is the processor time that f takes: what else the machine has to do
-// does not count.
-func CPUTime(f func()) time.Duration {
+// Of is the processor time that f takes on its own thread.
+func Of(f func()) time.Duration {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	began := threadTime()

@@ -1,11 +1,11 @@
 //go:build !linux
 
-package fold
+package cputime
 
 import "time"
 
-// CPUTime is the time that f takes.
-func CPUTime(f func()) time.Duration {
+// Of is the time that f takes.
+func Of(f func()) time.Duration {
 	began := time.Now()
 	f()
 	return time.Since(began)
