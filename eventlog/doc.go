@@ -22,6 +22,7 @@
 // is no AG-UI event: a title, settings, what waits for the next run.
 //
 // An append that failed with anything but a refusal (a conflict, an invalid
-// event …) has an unknown outcome: it may be found in the log after a restart.
-// An idempotency key settles it: repeat the append with the same key.
+// event …) has an unknown outcome: it may be found in the log once it has come
+// back from the failure, or was opened again. An idempotency key settles it:
+// repeat the append with the same key. For a [Writer] its Sync does.
 package eventlog

@@ -40,8 +40,9 @@ var (
 	ErrCorrupt = errors.New("the store is damaged")
 	// ErrNoSpace: the disk is full.
 	ErrNoSpace = errors.New("no space left for the store")
-	// ErrUnavailable: the log takes no writes since one failed (reads go on), or
-	// the server that has it cannot be reached.
+	// ErrUnavailable: the disk refuses what the log asks of it. After a write that
+	// failed the log takes no others until the disk does again, reads go on. Or the
+	// server that has the log cannot be reached.
 	ErrUnavailable = errors.New("unavailable")
 	// ErrVersion: written by a newer version of agstore ([VersionError]).
 	ErrVersion = errors.New("unknown format version")

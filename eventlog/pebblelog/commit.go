@@ -1,6 +1,7 @@
 package pebblelog
 
 import (
+	"errors"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -13,7 +14,10 @@ const groupBytes = 8 << 20 // after which a batch takes no more
 // group is what one Pebble batch writes, and who waits for it. Refusals are
 // answered in the same order as the rest: a writer counts its answers.
 type group struct {
+	gate    *gate         // of the engine
 	batch   *pebble.Batch // nil: nothing is written
+	fault   error         // the batch could not be applied
+	drained chan struct{} // not nil: the group is only to tell that all before are settled
 	bytes   int
 	commits int
 	last    uint64 // the watermark once it is durable; 0: unchanged
@@ -24,6 +28,7 @@ type group struct {
 	touched []rowChange       // of the changes
 	held    []*thread         // pinned until the group is settled
 	commit  entries           // rows of commits, which go behind everything else
+	renewed []*thread         // whose leases were moved on disk
 	keys    map[string]keyRow // idempotency keys this group writes
 }
 
@@ -50,11 +55,14 @@ type rowChange struct {
 func (l *Log) commitLoop() {
 	defer close(l.inFlight)
 	for {
-		items := l.queue.pop(groupItems)
-		if items == nil {
+		items, ticked, open := l.queue.pop(groupItems, l.comeback.tick)
+		if !open {
 			return
 		}
-		l.commit(items)
+		if len(items) > 0 {
+			l.commit(items)
+		}
+		l.revive(ticked)
 	}
 }
 
@@ -75,7 +83,12 @@ func (l *Log) commit(items []work) {
 	l.send(g)
 }
 
-func (l *Log) newGroup() *group { return l.groups.Get().(*group) }
+// newGroup is a group for the engine that there is.
+func (l *Log) newGroup() *group {
+	g := l.groups.Get().(*group)
+	g.gate = l.gate
+	return g
+}
 
 // drop gives a settled group back, to be used again.
 func (l *Log) drop(g *group) {
@@ -97,11 +110,9 @@ func (l *Log) send(g *group) {
 	}
 	if g.batch != nil {
 		g.commit.into(g.batch)
+		l.pace()
 		g.applied = time.Now()
-		if err := l.db.ApplyNoSyncWait(g.batch, pebble.Sync); err != nil {
-			// What Pebble has seen of it is not known: it stays unpublished.
-			l.poison(err)
-		} else if g.last != 0 {
+		if g.fault = l.apply(g.batch); g.fault == nil && g.last != 0 {
 			l.opts.Listener.CommitApplied(g.last, g.commits, g.bytes)
 		}
 	}
@@ -109,30 +120,52 @@ func (l *Log) send(g *group) {
 	l.inFlight <- g
 }
 
+// apply hands a batch to the engine. What the engine has seen of one that fails
+// is not known, and nobody may wait for its sync.
+func (l *Log) apply(b *pebble.Batch) error {
+	err := l.failure.get()
+	if err == nil {
+		if err = l.db.ApplyNoSyncWait(b, pebble.Sync); err != nil {
+			l.poison(err)
+		} else if err = l.traffic.fatal(); err == nil {
+			return nil // the engine says of a failed commit only that it is fatal
+		}
+		err = l.failure.get()
+	}
+	return err
+}
+
 // syncLoop waits for the groups in the order in which they were applied,
 // publishes and answers them.
 func (l *Log) syncLoop() {
 	defer close(l.synced)
 	for g := range l.inFlight {
+		if g.drained != nil {
+			close(g.drained)
+			continue
+		}
 		l.settle(g)
 		l.drop(g)
 		l.queue.settled()
 	}
 }
 
+// await waits until a batch that was applied is durable.
+func (l *Log) await(g *gate, b *pebble.Batch) error {
+	if err := b.SyncWait(); err != nil {
+		l.poison(err)
+		return l.failure.get()
+	}
+	_ = b.Close() // gives memory back; it cannot fail once synced
+	return g.lost()
+}
+
 func (l *Log) settle(g *group) {
-	err := l.failure.get()
-	if g.batch != nil {
-		// A failed log may hold a batch that was never applied; nobody waits
-		// for its sync then, nor may it be used again.
-		if err == nil {
-			if err = g.batch.SyncWait(); err != nil {
-				l.poison(err)
-				err = l.failure.get()
-			} else {
-				_ = g.batch.Close() // gives memory back; it cannot fail once synced
-			}
-		}
+	err := g.fault
+	if err == nil && g.batch != nil {
+		err = l.await(g.gate, g.batch)
+	} else if err == nil {
+		err = g.gate.lost() // an answer may be from a group that is lost
 	}
 	if err != nil {
 		l.refuse(g, err)
@@ -151,14 +184,23 @@ func (l *Log) settle(g *group) {
 	}
 }
 
-// refuse answers the calls of a group that is not durable. The threads that it
-// changed stay pinned: in Pebble they can be seen as it left them.
+// refuse answers the calls of a group that is not known to be durable. The
+// threads that it changed stay pinned until the engine was opened anew: in this
+// one they can be seen as the group left them.
 func (l *Log) refuse(g *group, cause error) {
 	l.cache.release(g.held...)
+	for _, ch := range g.changes {
+		ch.rows = nil // the group's
+		l.debts.changes = append(l.debts.changes, ch)
+	}
+	l.debts.renewed = append(l.debts.renewed, g.renewed...)
+	if !errors.Is(cause, eventlog.ErrUnavailable) {
+		cause = unavailable(cause)
+	}
 	for _, c := range g.calls {
 		if c.err == nil {
 			c.res = eventlog.Appended{}
-			c.err = &eventlog.Error{Op: c.op, Key: c.key, Run: c.run, Err: cause, Hint: hintUnknown}
+			c.err = &eventlog.Error{Op: c.op, Key: c.key, Run: c.run, Err: cause, Hint: hintUnknown + "; " + l.advice(cause)}
 		}
 		l.answer(c)
 	}
@@ -166,6 +208,7 @@ func (l *Log) refuse(g *group, cause error) {
 
 // answer must not look at the call once it is answered: it may be in use again.
 func (l *Log) answer(c *call) {
+	l.owe(c)
 	if c.writer != nil {
 		c.writer.answered(c)
 	}
@@ -270,7 +313,7 @@ func (l *Log) refusal(c *call) error {
 		return c.fail(eventlog.ErrClosed)
 	}
 	if err := l.failure.get(); err != nil {
-		return &eventlog.Error{Op: c.op, Key: c.key, Run: c.run, Err: err, Hint: hintPoisoned}
+		return &eventlog.Error{Op: c.op, Key: c.key, Run: c.run, Err: err, Hint: hintPoisoned + l.advice(err)}
 	}
 	return nil
 }
@@ -280,7 +323,13 @@ func (l *Log) written(g *group, w *writer) {
 	var b *builder
 	for _, c := range w.drain(l.opts.Limits) {
 		g.calls = append(g.calls, c)
-		if c.err = l.refusal(c); c.err != nil {
+		if c.err = l.refusal(c); c.err == nil {
+			c.err = w.stopped(c)
+		}
+		if c.err == nil && w.thread.err != nil {
+			c.err = c.fail(damage(w.thread.err)) // it could not be read anew
+		}
+		if c.err != nil {
 			continue
 		}
 		if b == nil {
@@ -308,14 +357,13 @@ func (l *Log) written(g *group, w *writer) {
 	}
 }
 
-// poison ends all writing. Pebble must not be written to after an error: a
-// flush would end the process (docs/format.md, "After a write error").
-//
-// A log is brought back by opening it again; doing so in place is to be built
-// here.
+// poison ends all writing to this engine (docs/format.md, "After a write
+// error"), and has the committer look for another one. The engine calls it from
+// where it meets the error, with locks held.
 func (l *Log) poison(cause error) {
 	if l.failure.set(unavailable(cause)) {
 		l.opts.Listener.WriteFailed(cause)
+		l.queue.rouse()
 	}
 }
 

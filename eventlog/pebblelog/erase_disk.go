@@ -29,15 +29,20 @@ const diskPatience = 100 * time.Millisecond
 // file where it wants to reuse one.
 type freshLogs struct {
 	vfs.FS
+	*freshWish
+}
+
+// freshWish is who wants fresh files, whichever engine the log has.
+type freshWish struct {
 	mu  sync.Mutex
-	use int // how many want fresh files
+	use int
 }
 
 // Unwrap is the file system below.
-func (f *freshLogs) Unwrap() vfs.FS { return f.FS }
+func (f freshLogs) Unwrap() vfs.FS { return f.FS }
 
 // ReuseForWrite implements [vfs.FS].
-func (f *freshLogs) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
+func (f freshLogs) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.use == 0 {
@@ -50,7 +55,7 @@ func (f *freshLogs) ReuseForWrite(oldname, newname string, category vfs.DiskWrit
 }
 
 // want begins, or ends, a time of fresh files.
-func (f *freshLogs) want(n int) {
+func (f *freshWish) want(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.use += n
@@ -91,6 +96,7 @@ func (l *Log) removeFromFiles(ctx context.Context, j job, row *receiptRow) error
 // for the engine then would wait for ever.
 func (l *Log) whileSound(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
+	failed := l.failure.happened()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -100,10 +106,11 @@ func (l *Log) whileSound(ctx context.Context) (context.Context, func()) {
 			select {
 			case <-ctx.Done():
 				return
+			case <-failed:
+				cancel(l.failure.last())
+				return
 			case <-tick.C:
-				if err := l.failure.get(); err != nil {
-					cancel(err)
-				} else if l.life.closing() {
+				if l.life.closing() {
 					cancel(eventlog.ErrClosed)
 				}
 			}
@@ -137,8 +144,8 @@ func (r *receiptRow) place(name string) uint64 {
 
 // using does something with the engine, which is not closed meanwhile.
 func (l *Log) using(do func() error) error {
-	if !l.life.enter() {
-		return eventlog.ErrClosed
+	if err := l.life.enter(); err != nil {
+		return err
 	}
 	defer l.life.leave()
 	return do()
@@ -179,6 +186,7 @@ func (r *remover) pause(ctx context.Context) error {
 // write-ahead log.
 func (l *Log) flush(ctx context.Context) error {
 	var flushed <-chan struct{}
+	failed := l.failure.happened()
 	err := l.using(func() (err error) {
 		if err := l.failure.get(); err != nil {
 			return err // a flush would meet it again
@@ -192,6 +200,8 @@ func (l *Log) flush(ctx context.Context) error {
 	select {
 	case <-flushed:
 		return nil
+	case <-failed:
+		return l.failure.last()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -313,11 +323,8 @@ func (l *Log) diskBytes(ctx context.Context, key eventlog.ThreadKey, ranges []ke
 	return total, err
 }
 
-// listen has the engine tell of the files that it deletes, and take fresh ones
-// where it is to.
-func (r *remover) listen(engine *pebble.Options) {
-	engine.EventListener.TableDeleted = func(pebble.TableDeleteInfo) { r.fileDeleted() }
-	engine.EventListener.WALDeleted = func(pebble.WALDeleteInfo) { r.fileDeleted() }
-	r.fresh = &freshLogs{FS: engine.FS}
-	engine.FS = r.fresh
+// listen has an engine tell of the files that it deletes.
+func (r *remover) listen(to *pebble.EventListener) {
+	to.TableDeleted = func(pebble.TableDeleteInfo) { r.fileDeleted() }
+	to.WALDeleted = func(pebble.WALDeleteInfo) { r.fileDeleted() }
 }

@@ -35,7 +35,7 @@ type remover struct {
 	wake   chan struct{}
 	// files tells that the engine has deleted a file.
 	files chan struct{}
-	fresh *freshLogs
+	fresh freshWish
 
 	mu     sync.Mutex
 	tasks  []*task
@@ -147,14 +147,16 @@ func (r *remover) loop() {
 // resumeRemovals queues what a former process has not finished.
 func (l *Log) resumeRemovals() error {
 	d := newDecoder()
-	return l.scan([]byte{prefixPending}, func(key, _ []byte) error {
-		j := job{ord: commitPosition(key[:9]), number: recordSeq(key)}
-		var err error
-		if j.key, err = l.threadKey(d, j.ord); err != nil {
-			return err
-		}
-		l.remover.add(j)
-		return nil
+	return l.reading("resume removals", eventlog.ThreadKey{}, func() error {
+		return l.scan([]byte{prefixPending}, func(key, _ []byte) error {
+			j := job{ord: commitPosition(key[:9]), number: recordSeq(key)}
+			var err error
+			if j.key, err = l.threadKey(d, j.ord); err != nil {
+				return err
+			}
+			l.remover.add(j)
+			return nil
+		})
 	})
 }
 

@@ -3,10 +3,14 @@ package pebblelog
 import (
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"strings"
 	"sync"
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/agstore/agstore/agui"
 	"github.com/agstore/agstore/eventlog"
@@ -14,19 +18,80 @@ import (
 
 const (
 	hintUnknown  = "the outcome is unknown: it may be found in the log later; repeat it with the same idempotency key to settle it"
-	hintPoisoned = "nothing was written; an earlier write failed: reads go on, open the store again once the cause is gone"
+	hintPoisoned = "nothing was written, since an earlier write failed; "
 )
 
 // damage gives a fault met while reading its kind.
 func damage(err error) error {
 	switch {
-	case err == nil, errors.Is(err, eventlog.ErrCorrupt), errors.Is(err, eventlog.ErrVersion):
+	case err == nil, errors.Is(err, eventlog.ErrCorrupt), errors.Is(err, eventlog.ErrVersion), errors.Is(err, eventlog.ErrUnavailable):
 		return err
-	case errors.Is(err, errDamaged), errors.Is(err, agui.ErrInvalidEvent), pebble.IsCorruptionError(err):
+	case errors.Is(err, errDamaged), errors.Is(err, agui.ErrInvalidEvent), pebble.IsCorruptionError(err),
+		errors.Is(err, fs.ErrNotExist), errors.Is(err, pebble.ErrDBNotPristine):
 		return fmt.Errorf("%w: %w", eventlog.ErrCorrupt, err)
+	case isDisk(err):
+		return unavailable(err)
 	}
 	return err
 }
+
+// isDisk reports whether the system refused what the store asked of its files.
+func isDisk(err error) bool {
+	return isNoSpace(err) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) ||
+		errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+}
+
+// advice says what to do about a fault of the disk or of what is on it.
+func (l *Log) advice(err error) string { return advice(err, l.dir) }
+
+func advice(err error, dir string) string {
+	const back = "; reads go on where they can, and writes by themselves once it is done"
+	switch {
+	case errors.Is(err, errNoStoreRow), errors.Is(err, errShort):
+		return hintLost
+	case errors.Is(err, eventlog.ErrVersion):
+		return "open it with the version of agstore that wrote it, or a newer one"
+	case errors.Is(err, eventlog.ErrCorrupt):
+		return "bytes or files of the store are not as they were written: check the disk and restore a backup; what is not touched by it can still be read and exported"
+	case errors.Is(err, eventlog.ErrNoSpace):
+		return "make space on the disk that holds " + dir + back
+	case errors.Is(err, syscall.EROFS):
+		return "the file system that holds " + dir + " is read-only: mount it for writing" + back
+	case errors.Is(err, fs.ErrPermission):
+		return "give this process the right to read and write " + dir + " and the files in it" + back
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return "let this process have more files open" + back
+	case errors.Is(err, eventlog.ErrUnavailable):
+		return "check the disk that holds " + dir + back
+	}
+	return ""
+}
+
+// undamaged refuses a directory that has files of a store but not the marker
+// without which the engine would take it for empty, and remove them.
+func undamaged(files vfs.FS, dir string) error {
+	names, err := files.List(dir)
+	if err != nil {
+		return named("list", dir, err)
+	}
+	store := ""
+	for _, name := range names {
+		switch {
+		case strings.HasPrefix(name, "marker.manifest."):
+			return nil
+		case strings.HasSuffix(name, ".sst"), strings.HasSuffix(name, ".log"),
+			strings.HasPrefix(name, "OPTIONS-"), strings.HasPrefix(name, "marker.format-version."):
+			store = name
+		}
+	}
+	if store == "" {
+		return nil
+	}
+	return fmt.Errorf("%w: %s has %s, but no marker.manifest.*", errDamaged, dir, store)
+}
+
+// isEnd reports whether an error only says where a file ends.
+func isEnd(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
 
 func isNoSpace(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
@@ -34,17 +99,21 @@ func isNoSpace(err error) bool {
 
 // unavailable is what writes are refused with after one failed with cause.
 func unavailable(cause error) error {
-	if isNoSpace(cause) {
+	if isNoSpace(cause) && !errors.Is(cause, eventlog.ErrNoSpace) {
 		return fmt.Errorf("%w: %w: %w", eventlog.ErrUnavailable, eventlog.ErrNoSpace, cause)
 	}
 	return fmt.Errorf("%w: %w", eventlog.ErrUnavailable, cause)
 }
 
-// failure is the first write error of a log.
+// failure is why a log takes no writes.
 type failure struct {
-	mu  sync.Mutex
-	err error
+	mu   sync.Mutex
+	err  error
+	late error         // the latest, cleared or not
+	cell chan struct{} // closed while there is one
 }
+
+func newFailure() *failure { return &failure{cell: make(chan struct{})} }
 
 func (f *failure) get() error {
 	f.mu.Lock()
@@ -59,6 +128,35 @@ func (f *failure) set(err error) bool {
 	if f.err != nil {
 		return false
 	}
-	f.err = err
+	f.err, f.late = err, err
+	close(f.cell)
 	return true
+}
+
+// again replaces the cause by a later one.
+func (f *failure) again(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = err
+}
+
+// last is the latest failure, also when it is over.
+func (f *failure) last() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.late
+}
+
+// clear ends the failure.
+func (f *failure) clear() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err, f.cell = nil, make(chan struct{})
+}
+
+// happened gives a channel that is closed once there is a failure.
+func (f *failure) happened() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.cell
 }

@@ -191,6 +191,7 @@ func (b *builder) renew(i int) {
 	in.stored = in.expires + in.ttl/2
 	b.set(leaseKey(a.ord, a.ordinal(i)), b.log.enc.lease(leaseRow{ttl: in.ttl, expires: in.stored}))
 	b.group.rows = true
+	b.group.renewed = append(b.group.renewed, b.thread)
 }
 
 // fencedAt is why a lease of a run is not good any more.

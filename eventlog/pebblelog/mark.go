@@ -75,34 +75,81 @@ func (m *watermark) next(position uint64) (now uint64, closed bool, changed <-ch
 	return m.position, false, m.changed
 }
 
-// life guards the engine, which panics when it is used after it was closed.
+// life guards the engine, which panics when it is used after it was closed. A
+// log has one engine after the other.
 type life struct {
-	mu     sync.Mutex
-	users  int
-	closed bool
-	idle   chan struct{} // closed once closed and without users
+	mu      sync.Mutex
+	users   int
+	closed  bool
+	idle    chan struct{} // closed once closed and without users
+	down    error         // why there is no engine
+	busy    chan struct{} // not nil: the engine is being exchanged; closed afterwards
+	drained chan struct{} // not nil: closed when there are no users
 }
 
 func newLife() *life { return &life{idle: make(chan struct{})} }
 
-// enter reports whether the engine may be used until leave is called.
-func (l *life) enter() bool {
+// enter gives the engine to be used until leave is called, or says why there is
+// none. It waits while one is being exchanged for another; whoever has entered
+// must not wait for the committer.
+func (l *life) enter() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for l.busy != nil && !l.closed {
+		busy := l.busy
+		l.mu.Unlock()
+		<-busy
+		l.mu.Lock()
+	}
 	if l.closed {
-		return false
+		return eventlog.ErrClosed
+	}
+	if l.down != nil {
+		return l.down
 	}
 	l.users++
-	return true
+	return nil
 }
 
 func (l *life) leave() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.users--
-	if l.closed && l.users == 0 {
+	if l.users > 0 {
+		return
+	}
+	if l.closed {
 		close(l.idle)
 	}
+	if l.drained != nil {
+		close(l.drained)
+		l.drained = nil
+	}
+}
+
+// exchange keeps users out until exchanged is called, and waits until those that
+// are in have left.
+func (l *life) exchange() {
+	l.mu.Lock()
+	l.busy = make(chan struct{})
+	if l.users == 0 {
+		l.mu.Unlock()
+		return
+	}
+	drained := make(chan struct{})
+	l.drained = drained
+	l.mu.Unlock()
+	<-drained
+}
+
+// exchanged lets users in again, or tells them from now on why there is no
+// engine.
+func (l *life) exchanged(down error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.down = down
+	close(l.busy)
+	l.busy = nil
 }
 
 func (l *life) closing() bool {

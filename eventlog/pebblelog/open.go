@@ -5,9 +5,9 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -20,15 +20,21 @@ type Log struct {
 	dir  string
 	opts Options
 	lock *pebble.Lock
-	db   *pebble.DB
 	meta storeRow
 
 	witness witness
 
+	// The engine. Who has entered the life may use it, and the committer.
+	db       *pebble.DB // nil: there is none at the moment
+	gate     *gate
+	traffic  *traffic
+	readOnly bool // it is only to be read, until one can be opened that writes
+	lives    atomic.Uint64
+
 	cache   *cache
 	mark    *watermark
 	life    *life
-	failure failure
+	failure *failure
 	due     *deadlines
 	remover *remover
 
@@ -46,6 +52,8 @@ type Log struct {
 	lastTime int64
 	nextOrd  uint64
 	pruned   int64 // when old idempotency keys were looked for
+	comeback comeback
+	debts    debts
 
 	closing  sync.Once
 	closeErr error
@@ -59,17 +67,8 @@ var _ eventlog.Log = (*Log)(nil)
 func Open(dir string, opts Options) (*Log, error) {
 	l, err := open(dir, opts.withDefaults())
 	if err != nil {
-		if isNoSpace(err) {
-			err = fmt.Errorf("%w: %w", eventlog.ErrNoSpace, err)
-		}
-		hint := ""
-		if errors.Is(err, errNoStoreRow) || errors.Is(err, errShort) {
-			hint = hintLost
-		}
-		if errors.Is(err, eventlog.ErrVersion) {
-			hint = "open it with the version of agstore that wrote it, or a newer one"
-		}
-		return nil, &eventlog.Error{Op: "open the store in " + dir, Err: damage(err), Hint: hint}
+		err = damage(err)
+		return nil, &eventlog.Error{Op: "open the store in " + dir, Err: err, Hint: advice(err, dir)}
 	}
 	return l, nil
 }
@@ -86,25 +85,15 @@ func open(dir string, opts Options) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Log{
-		dir: dir, opts: opts, lock: lock, life: newLife(),
-		queue: newQueue(), inFlight: make(chan *group, groupsInFlight), synced: make(chan struct{}),
-		enc: newEncoder(), dec: newDecoder(), due: newDeadlines(),
-	}
-	l.cache, l.remover = newCache(l, opts.CacheRuns), newRemover(l)
-	l.groups.New = func() any { return new(group) }
-	l.calls.New = func() any { return &call{done: make(chan struct{}, 1)} }
-	l.witness = readOwner(dir, opts.FS).witness
-	engine := engineOptions(opts, lock)
-	l.remover.listen(engine)
-	if opts.engine != nil {
-		opts.engine(engine)
-	}
-	if l.db, err = pebble.Open(dir, engine); err != nil {
+	l := newLog(dir, opts, lock)
+	if err := l.openEngine(false); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
+	l.witness = readOwner(dir, opts.FS).witness
 	if err := l.start(); err != nil {
-		return nil, errors.Join(err, l.db.Close(), lock.Close())
+		l.gate.release()
+		l.closeEngine()
+		return nil, errors.Join(err, lock.Close())
 	}
 	go l.commitLoop()
 	go l.syncLoop()
@@ -127,6 +116,19 @@ func path(dir string, opts Options) (string, error) {
 	return dir, nil
 }
 
+// newLog is a log without its engine.
+func newLog(dir string, opts Options, lock *pebble.Lock) *Log {
+	l := &Log{
+		dir: dir, opts: opts, lock: lock, life: newLife(), failure: newFailure(),
+		queue: newQueue(), inFlight: make(chan *group, groupsInFlight), synced: make(chan struct{}),
+		enc: newEncoder(), dec: newDecoder(), due: newDeadlines(),
+	}
+	l.cache, l.remover = newCache(l, opts.CacheRuns), newRemover(l)
+	l.groups.New = func() any { return new(group) }
+	l.calls.New = func() any { return &call{done: make(chan struct{}, 1)} }
+	return l
+}
+
 // start reads what the committer goes on from. All that it finds is durable:
 // after a kill it may come from a file that was never synced, and Pebble writes
 // that to tables before its Open returns (TestOpenMakesDurableWhatItFinds).
@@ -134,6 +136,16 @@ func (l *Log) start() error {
 	if err := l.identify(); err != nil {
 		return err
 	}
+	if err := l.latest(); err != nil {
+		return err
+	}
+	l.mark = newWatermark(l.position)
+	return l.witnessed()
+}
+
+// latest reads what the committer goes on from.
+func (l *Log) latest() error {
+	l.position = 0
 	if err := l.last(prefixCommit, func(key, value []byte) error {
 		row, err := l.dec.commit(value)
 		l.position, l.lastTime = commitPosition(key), row.time
@@ -142,14 +154,10 @@ func (l *Log) start() error {
 		return err
 	}
 	l.nextOrd = 1
-	if err := l.last(prefixThread, func(key, _ []byte) error {
+	return l.last(prefixThread, func(key, _ []byte) error {
 		l.nextOrd = commitPosition(key) + 1
 		return nil
-	}); err != nil {
-		return err
-	}
-	l.mark = newWatermark(l.position)
-	return l.witnessed()
+	})
 }
 
 // last visits the last key with a prefix.
@@ -210,18 +218,20 @@ func (l *Log) storeMeta() error {
 	if err := b.Set(storeKey(), l.enc.store(l.meta), nil); err != nil {
 		return err
 	}
-	if err := l.db.ApplyNoSyncWait(b, pebble.Sync); err != nil {
-		return err
-	}
-	if err := b.SyncWait(); err != nil {
-		return err
-	}
-	if err := b.Close(); err != nil {
+	if err := l.writeNow(b); err != nil {
 		return err
 	}
 	// The first WAL file of a new Pebble store is begun before its format version
 	// is raised, and is without the offsets by which damage is told from an end.
-	return l.db.Flush()
+	return l.flushNow()
+}
+
+// writeNow makes a batch durable, before there is a committer.
+func (l *Log) writeNow(b *pebble.Batch) error {
+	if err := l.apply(b); err != nil {
+		return err
+	}
+	return l.await(l.gate, b)
 }
 
 // Incarnation implements [eventlog.Log].
@@ -244,22 +254,13 @@ func (l *Log) close() error {
 	l.mark.close()
 	<-l.life.idle
 	failed := l.failure.get() != nil
-	var err error
-	if !failed {
-		// So that the next open has nothing to replay. After a write error
-		// Pebble must not be asked to flush.
-		err = l.db.Flush()
-	}
-	if e := l.db.Close(); !failed {
-		// A log that has failed has said why.
-		err = errors.Join(err, e)
-	}
+	err := l.shutEngine()
 	if err == nil && !failed {
 		l.sign()
 	}
-	err = errors.Join(err, l.lock.Close())
-	if err != nil {
-		return &eventlog.Error{Op: "close the store in " + l.dir, Err: err}
+	if err := errors.Join(err, l.lock.Close()); err != nil {
+		err = damage(err)
+		return &eventlog.Error{Op: "close the store in " + l.dir, Err: err, Hint: "what was acknowledged is there; " + l.advice(err)}
 	}
 	return nil
 }

@@ -2,7 +2,9 @@ package pebblelog
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"time"
 
@@ -65,8 +67,12 @@ type Listener struct {
 	// LeaseExpired: a run was closed because its writer, in another process, has
 	// not renewed its lease.
 	LeaseExpired func(thread eventlog.ThreadKey, run agui.RunKey)
-	// WriteFailed: the log takes no more writes.
+	// WriteFailed: the log takes no writes until it has reopened its files.
 	WriteFailed func(err error)
+	// Reopened: it has, by itself, and writes again. The watermark is now
+	// position: what the failed writes left was found up to there. away is the
+	// time since WriteFailed.
+	Reopened func(position uint64, away time.Duration)
 	// EngineError: the engine reports a fault that fails no call by itself.
 	EngineError func(err error)
 }
@@ -126,6 +132,9 @@ func (o Options) withDefaults() Options {
 	if l.WriteFailed == nil {
 		l.WriteFailed = func(error) {}
 	}
+	if l.Reopened == nil {
+		l.Reopened = func(uint64, time.Duration) {}
+	}
 	if l.EngineError == nil {
 		l.EngineError = func(error) {}
 	}
@@ -144,28 +153,45 @@ func self() (host string, pid int) {
 // way at a write error are still coming in.
 const memTableBytes = 16 << 20
 
-func engineOptions(o Options, lock *pebble.Lock) *pebble.Options {
+// withoutLimit turns a limit of the engine off: see traffic.
+const withoutLimit = 1 << 20
+
+// engineOptions are for one handle: what it meets is told to its traffic, and
+// what ends it to poison.
+func engineOptions(o Options, lock *pebble.Lock, files vfs.FS, t *traffic, poison func(error)) *pebble.Options {
 	p := &pebble.Options{
-		FS:                 markerFS{o.FS},
-		Lock:               lock,
-		CacheSize:          o.CacheBytes,
-		MemTableSize:       memTableBytes,
-		FormatMajorVersion: pebble.FormatTableFormatV6,
-		Logger:             engineLogger{o.Listener},
+		FS:                          markerFS{files},
+		Lock:                        lock,
+		CacheSize:                   o.CacheBytes,
+		MemTableSize:                memTableBytes,
+		MemTableStopWritesThreshold: withoutLimit,
+		L0StopWritesThreshold:       withoutLimit,
+		FormatMajorVersion:          pebble.FormatTableFormatV6,
+		Logger:                      engineLogger{o.Listener, t, poison},
 	}
 	p.EventListener = &pebble.EventListener{
-		BackgroundError: func(err error) { o.Listener.EngineError(err) },
+		BackgroundError: func(err error) {
+			o.Listener.EngineError(err)
+			if t.failed(err) {
+				poison(err)
+			}
+		},
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
 			o.Listener.EngineError(fmt.Errorf("%w: %s", eventlog.ErrCorrupt, info.String()))
 		},
 	}
+	t.listen(p.EventListener)
 	p.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionBalanced })
 	return p
 }
 
 // engineLogger takes what Pebble logs. It never ends the process: Pebble's own
 // logger would, on a full disk.
-type engineLogger struct{ listener Listener }
+type engineLogger struct {
+	listener Listener
+	traffic  *traffic
+	poison   func(error)
+}
 
 func (engineLogger) Infof(string, ...any) {}
 
@@ -173,6 +199,22 @@ func (l engineLogger) Errorf(format string, args ...any) {
 	l.listener.EngineError(fmt.Errorf("pebble: "+format, args...))
 }
 
+// Fatalf returns, which the engine does not expect. Where that is so, and the
+// engine can be asked to do it (docs/format.md, "After a write error"), its
+// caller then fails with the error; what it has in memory is not to be written
+// from. A file that is missing is fatal to it also where it is only read: there
+// what is read fails, and nothing else.
 func (l engineLogger) Fatalf(format string, args ...any) {
-	l.listener.EngineError(fmt.Errorf("pebble, fatal: "+format, args...))
+	err := fmt.Errorf("pebble, fatal: "+format, args...)
+	for _, arg := range args {
+		if cause, ok := arg.(error); ok {
+			err = fmt.Errorf("pebble, fatal: %w", cause)
+		}
+	}
+	l.listener.EngineError(err)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	l.traffic.note(func() { l.traffic.broken = err })
+	l.poison(err)
 }

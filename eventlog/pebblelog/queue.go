@@ -3,6 +3,7 @@ package pebblelog
 import (
 	"runtime"
 	"sync"
+	"time"
 )
 
 // When the committer takes what waits. A group shares one sync, so the more
@@ -24,6 +25,7 @@ type queue struct {
 	events int    // of the items: those of calls, and one for each writer
 	spare  []work // room that can be used again
 	flying int    // groups sent and not yet settled
+	roused bool   // pop is to return, with work or without
 	closed bool
 	signal chan struct{}
 }
@@ -89,6 +91,14 @@ func (q *queue) close() {
 	q.wakeLocked()
 }
 
+// rouse has the committer look at more than its work.
+func (q *queue) rouse() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.roused = true
+	q.signalLocked()
+}
+
 // readyLocked reports whether it is time for the next group.
 func (q *queue) readyLocked() bool {
 	if len(q.items) == 0 {
@@ -99,29 +109,40 @@ func (q *queue) readyLocked() bool {
 
 // wakeLocked wakes the committer if there is something to do for it.
 func (q *queue) wakeLocked() {
-	if !q.readyLocked() && !q.closed {
-		return
+	if q.readyLocked() || q.closed {
+		q.signalLocked()
 	}
+}
+
+func (q *queue) signalLocked() {
 	select {
 	case q.signal <- struct{}{}:
 	default:
 	}
 }
 
-// pop waits for work and takes up to n items, which are valid until the next
-// call. Nothing more will come when it gives none.
-func (q *queue) pop(n int) []work {
+// pop waits for work, to be roused, or for a tick, and takes up to n items, which
+// are valid until the next call. Nothing more will come when open is false.
+func (q *queue) pop(n int, tick <-chan time.Time) (items []work, ticked, open bool) {
 	for {
 		q.mu.Lock()
-		ready, ended := q.readyLocked(), q.closed && len(q.items) == 0
+		ready, ended, roused := q.readyLocked(), q.closed && len(q.items) == 0, q.roused
+		q.roused = false
 		q.mu.Unlock()
 		if ended {
-			return nil
+			return nil, false, false
 		}
 		if ready {
 			break
 		}
-		<-q.signal
+		if roused {
+			return nil, false, true
+		}
+		select {
+		case <-q.signal:
+		case <-tick:
+			return nil, true, true
+		}
 	}
 	// Those whose calls have just been answered are about to come with the next
 	// ones: let them run before the group is closed. Twice, as the first lets
@@ -129,7 +150,7 @@ func (q *queue) pop(n int) []work {
 	// nobody else can run.
 	runtime.Gosched()
 	runtime.Gosched()
-	return q.take(n)
+	return q.take(n), false, true
 }
 
 func (q *queue) take(n int) []work {

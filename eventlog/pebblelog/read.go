@@ -35,18 +35,22 @@ func (l *Log) Wait(ctx context.Context, position uint64) (uint64, error) {
 // reading runs a piece of work on the engine, which must not be closed
 // meanwhile, and says what failed.
 func (l *Log) reading(op string, key eventlog.ThreadKey, do func() error) error {
-	if !l.life.enter() {
-		return &eventlog.Error{Op: op, Key: key, Err: eventlog.ErrClosed}
+	if err := l.life.enter(); err != nil {
+		return &eventlog.Error{Op: op, Key: key, Err: err, Hint: l.advice(err)}
 	}
 	defer l.life.leave()
 	err := do()
 	if err == nil {
 		return nil
 	}
-	if e, ok := err.(*eventlog.Error); ok {
-		return e
+	e, ok := err.(*eventlog.Error)
+	if !ok {
+		e = &eventlog.Error{Op: op, Key: key, Err: damage(err)}
 	}
-	return &eventlog.Error{Op: op, Key: key, Err: damage(err)}
+	if e.Hint == "" {
+		e.Hint = l.advice(e.Err)
+	}
+	return e
 }
 
 // look gives the published state of a thread to see.

@@ -39,6 +39,14 @@ func (l *Log) recover(ctx context.Context) error {
 // recoverSome has some threads recovered, beginning at the key of a lease, and
 // says where to go on; nil: nowhere.
 func (l *Log) recoverSome(dec *decoder, from []byte) (calls []*call, next []byte, err error) {
+	err = l.reading("recover", eventlog.ThreadKey{}, func() error {
+		calls, next, err = l.callRecovery(dec, from)
+		return err
+	})
+	return calls, next, err
+}
+
+func (l *Log) callRecovery(dec *decoder, from []byte) (calls []*call, next []byte, err error) {
 	it, err := l.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: []byte{prefixLease + 1}})
 	if err != nil {
 		return nil, nil, err

@@ -51,14 +51,12 @@ func repair(ctx context.Context, dir string, opts Options, what eventlog.VerifyO
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	engine := engineOptions(opts, lock)
-	engine.ErrorIfNotExists = true
-	db, err := pebble.Open(dir, engine)
-	if err != nil {
+	l := newLog(dir, opts, lock)
+	l.witness = readOwner(dir, opts.FS).witness
+	if err := l.openEngine(false); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	l := &Log{dir: dir, opts: opts, db: db, enc: newEncoder(), dec: newDecoder(), witness: readOwner(dir, opts.FS).witness}
+	defer func() { err = errors.Join(err, l.shutEngine()) }()
 	if err := l.identify(); err != nil {
 		return err
 	}
@@ -72,17 +70,17 @@ func repair(ctx context.Context, dir string, opts Options, what eventlog.VerifyO
 		return err
 	}
 	v.read = func(do func(pebble.Reader) error) error {
-		snap := db.NewSnapshot()
+		snap := l.db.NewSnapshot()
 		return errors.Join(do(snap), snap.Close())
 	}
 	v.files = func(each func(name string, err error, of *pebble.SSTableInfo)) error {
-		return checkTables(db, opts.FS, dir, each)
+		return checkTables(l.db, opts.FS, dir, each)
 	}
 	var failed error
 	v.yield = func(f finding) bool {
 		m := eventlog.Mended{Fault: f.fault}
 		if len(f.fixes) > 0 {
-			if failed = mend(db, f.fixes); failed != nil {
+			if failed = l.mend(f.fixes); failed != nil {
 				return false
 			}
 			m.Action = actionOf(f.fixes)
@@ -90,7 +88,7 @@ func repair(ctx context.Context, dir string, opts Options, what eventlog.VerifyO
 		return yield(m, nil)
 	}
 	err = v.run()
-	return errors.Join(failed, err, db.Flush())
+	return errors.Join(failed, err)
 }
 
 // mustExist refuses a directory without a store.
@@ -106,8 +104,8 @@ func mustExist(dir string, fs vfs.FS) error {
 }
 
 // mend writes rows, durably.
-func mend(db *pebble.DB, fixes []fix) error {
-	b := db.NewBatch()
+func (l *Log) mend(fixes []fix) error {
+	b := l.db.NewBatch()
 	for _, f := range fixes {
 		var err error
 		if f.value == nil {
@@ -119,10 +117,7 @@ func mend(db *pebble.DB, fixes []fix) error {
 			return errors.Join(err, b.Close())
 		}
 	}
-	if err := db.ApplyNoSyncWait(b, pebble.Sync); err != nil {
-		return err
-	}
-	return errors.Join(b.SyncWait(), b.Close())
+	return l.writeNow(b)
 }
 
 func actionOf(fixes []fix) string {

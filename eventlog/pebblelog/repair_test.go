@@ -27,7 +27,7 @@ func mended(t *testing.T, fs vfs.FS) (out []eventlog.Mended) {
 // logRows are the rows that no repair may touch.
 func logRows(t *testing.T, fs vfs.FS) string {
 	t.Helper()
-	db, err := pebble.Open("store", engineOptions(Options{FS: fs}.withDefaults(), nil))
+	db, err := pebble.Open("store", engineOptions(Options{}.withDefaults(), nil, fs, newTraffic(), func(error) {}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"github.com/agstore/agstore/eventlog"
 )
 
@@ -91,19 +89,18 @@ func newLifeIn(dir string, opts Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	db, err := pebble.Open(dir, engineOptions(opts, lock))
-	if err != nil {
+	l := newLog(dir, opts, lock)
+	if err := l.openEngine(false); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	l := &Log{dir: dir, opts: opts, db: db, enc: newEncoder(), dec: newDecoder()}
+	defer func() { err = errors.Join(err, l.shutEngine()) }()
 	if err := l.identify(); err != nil {
 		return err
 	}
 	if err := l.mintIncarnation(); err != nil {
 		return err
 	}
-	b := db.NewBatch()
+	b := l.db.NewBatch()
 	if err := b.Set(storeKey(), l.enc.store(l.meta), nil); err != nil {
 		return err
 	}
@@ -112,11 +109,5 @@ func newLifeIn(dir string, opts Options) (err error) {
 	}); err != nil {
 		return err
 	}
-	if err := db.ApplyNoSyncWait(b, pebble.Sync); err != nil {
-		return err
-	}
-	if err := errors.Join(b.SyncWait(), b.Close()); err != nil {
-		return err
-	}
-	return db.Flush()
+	return l.writeNow(b)
 }

@@ -2,6 +2,7 @@ package pebblelog
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -30,7 +31,8 @@ type writer struct {
 	last     uint64 // durable
 	terminal *call  // accepted, with the run's terminal event or its end
 	status   agui.RunStatus
-	err      error         // of a call whose caller did not wait
+	err      error         // of the first call that failed; it stops the writer
+	life     uint64        // of the log, when that was
 	changed  chan struct{} // closed at the next answer
 }
 
@@ -229,7 +231,7 @@ func (w *writer) answered(c *call) {
 		w.last = max(w.last, c.res.Last)
 		w.expires = max(w.expires, c.expires)
 	} else if w.err == nil {
-		w.err = c.err
+		w.err, w.life = c.err, w.log.lives.Load()
 	}
 	w.settleLocked(c)
 }
@@ -251,7 +253,34 @@ func (w *writer) Sync(ctx context.Context) (uint64, error) {
 		}
 		w.waitLocked(ctx)
 	}
-	return w.last, w.err
+	err := w.err
+	if err != nil && errors.Is(err, eventlog.ErrUnavailable) && w.log.lives.Load() != w.life {
+		w.resumeLocked()
+	}
+	return w.last, err
+}
+
+// stopped is why a call that was accepted must not be written all the same: one
+// before it was not. An end is, whatever came before.
+func (w *writer) stopped(c *call) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if c.kind == callWrite && errors.Is(w.err, eventlog.ErrUnavailable) {
+		return w.err
+	}
+	return nil
+}
+
+// resumeLocked lets a writer that a write error has stopped go on: the log has
+// come back, and what it found of the run is published.
+func (w *writer) resumeLocked() {
+	w.err, w.terminal = nil, nil
+	t := w.thread
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if p := &t.published; w.index < len(p.runs) && p.keys[w.index] == w.lease.Run {
+		w.last = max(w.first, p.runs[w.index].LastSeq)
+	}
 }
 
 // End implements [eventlog.Writer].
