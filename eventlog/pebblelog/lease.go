@@ -177,14 +177,15 @@ func (b *builder) unhold(i int) {
 }
 
 // renew moves the end of a lease, in memory, and on disk where the end there
-// would come too early.
+// would come too early. It never comes earlier than it did: after a restart it
+// may be later than a time to live from now, and may have been told.
 func (b *builder) renew(i int) {
 	a := &b.thread.applied
 	in := &a.info[i]
 	if !in.held || in.ttl == 0 {
 		return
 	}
-	in.expires = b.time + in.ttl
+	in.expires = max(in.expires, b.time+in.ttl)
 	if in.stored >= in.expires {
 		return
 	}
