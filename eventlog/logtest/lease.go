@@ -211,6 +211,41 @@ func testLeaseOutlivesTheProcess(t *testing.T, p *place) {
 	}
 }
 
+// testLeaseBesideTheProcess: of two runs of one thread, the one of the process
+// that died is closed, the one of a holder elsewhere goes on.
+func testLeaseBesideTheProcess(t *testing.T, p *place) {
+	p.timed()
+	k, root := key("t"), agui.RunKey{}
+	var lent eventlog.Writer
+	for i, holder := range []eventlog.Holder{{}, {Owner: "worker", TTL: ttl}, {}} {
+		w, err := p.log.BeginRun(p.ctx, k, eventlog.RunStart{Started: started(fmt.Sprint("r", i)), Parent: &root, Holder: holder})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.write(w, textStart(fmt.Sprint("m", i)))
+		if holder.TTL != 0 {
+			lent = w
+		}
+	}
+	position := p.log.Watermark()
+	for range 2 {
+		p.crash()
+		for i, r := range p.runs(k) {
+			if open := i == 1; r.Running() != open || r.Held != open {
+				t.Errorf("run %d: %+v", i, r)
+			}
+		}
+		if got := p.log.Watermark(); got != position+1 {
+			t.Errorf("closed by %d commits", got-position)
+		}
+	}
+	w, err := p.log.Attach(p.ctx, lent.Lease())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.write(w, finished("r1"))
+}
+
 // testLeaseExpiresWhileClosed: whoever opens the log finds the run closed, once.
 func testLeaseExpiresWhileClosed(t *testing.T, p *place) {
 	clock := p.timed()

@@ -74,6 +74,7 @@ func Run(t *testing.T, factory func(t *testing.T) Factory) {
 		{"LeaseEndsByItself", testLeaseEndsByItself},
 		{"LeaseIsRenewed", testLeaseIsRenewed},
 		{"LeaseOutlivesTheProcess", testLeaseOutlivesTheProcess},
+		{"LeaseBesideTheProcess", testLeaseBesideTheProcess},
 		{"LeaseExpiresWhileClosed", testLeaseExpiresWhileClosed},
 		{"ExpiredBeforeATimer", testExpiredBeforeATimer},
 		{"TakeRun", testTakeRun},
