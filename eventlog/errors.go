@@ -46,6 +46,8 @@ var (
 	ErrUnavailable = errors.New("unavailable")
 	// ErrVersion: written by a newer version of agstore ([VersionError]).
 	ErrVersion = errors.New("unknown format version")
+	// ErrReadOnly: the log was opened to be read only.
+	ErrReadOnly = errors.New("opened to read only")
 	// ErrClosed: the log, or what belongs to it, was closed.
 	ErrClosed = errors.New("closed")
 )

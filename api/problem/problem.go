@@ -81,6 +81,7 @@ func kinds() []kind {
 		{"corrupt", http.StatusInternalServerError, eventlog.ErrCorrupt},
 		{"no_space", http.StatusInsufficientStorage, eventlog.ErrNoSpace},
 		{"unavailable", http.StatusServiceUnavailable, eventlog.ErrUnavailable},
+		{"read_only", http.StatusForbidden, eventlog.ErrReadOnly},
 		{"closed", http.StatusServiceUnavailable, eventlog.ErrClosed},
 		{"timeout", http.StatusGatewayTimeout, context.DeadlineExceeded},
 		{"canceled", 499, context.Canceled},

@@ -47,7 +47,7 @@ func outcomes() []outcome {
 		{code: exitFailed, meaning: "failed, for a reason that has no code of its own"},
 		{exitUsage, "usage: an unknown command, flag or argument", []error{errUsage, eventlog.ErrInvalid}, []int{http.StatusBadRequest}},
 		{exitNotFound, "not found: store, thread, run, seq, file or agent; or erased", []error{eventlog.ErrNotFound, eventlog.ErrErased, eventlog.ErrGap, fs.ErrNotExist}, []int{http.StatusNotFound, http.StatusGone}},
-		{exitDenied, "denied", []error{fs.ErrPermission}, []int{http.StatusUnauthorized, http.StatusForbidden}},
+		{exitDenied, "denied, or the store can only be read", []error{fs.ErrPermission, eventlog.ErrReadOnly}, []int{http.StatusUnauthorized, http.StatusForbidden}},
 		{exitConflict, "conflict: another seq than expected, lease lost, a run is active", []error{eventlog.ErrConflict, eventlog.ErrFenced, eventlog.ErrRunActive}, []int{http.StatusConflict}},
 		{exitDamaged, "the store is damaged, or of a newer version of agstore", []error{eventlog.ErrCorrupt, eventlog.ErrVersion}, nil},
 		{exitUnavailable, "unavailable: the store is locked, no server answers, the port is taken, no space", []error{

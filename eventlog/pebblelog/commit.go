@@ -312,6 +312,9 @@ func (l *Log) refusal(c *call) error {
 	if l.life.closing() {
 		return c.fail(eventlog.ErrClosed)
 	}
+	if l.opts.readOnly {
+		return &eventlog.Error{Op: c.op, Key: c.key, Run: c.run, Err: eventlog.ErrReadOnly, Hint: hintReadOnly}
+	}
 	if err := l.failure.get(); err != nil {
 		return &eventlog.Error{Op: c.op, Key: c.key, Run: c.run, Err: err, Hint: hintPoisoned + l.advice(err)}
 	}

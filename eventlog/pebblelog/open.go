@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"io"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -19,7 +20,7 @@ import (
 type Log struct {
 	dir  string
 	opts Options
-	lock *pebble.Lock
+	lock io.Closer
 	meta storeRow
 
 	witness witness
@@ -78,15 +79,19 @@ func open(dir string, opts Options) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := opts.FS.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
+	take := writeLock
+	if opts.readOnly {
+		take = readLock
 	}
-	lock, err := acquireLock(dir, opts)
+	lock, err := take(dir, opts)
 	if err != nil {
 		return nil, err
 	}
+	if opts.readOnly {
+		opts.FS = readOnlyFS{FS: opts.FS}
+	}
 	l := newLog(dir, opts, lock)
-	if err := l.openEngine(false); err != nil {
+	if err := l.openEngine(opts.readOnly); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
 	l.witness = readOwner(dir, opts.FS).witness
@@ -99,10 +104,25 @@ func open(dir string, opts Options) (*Log, error) {
 	go l.syncLoop()
 	go l.expireLoop()
 	go l.remover.loop()
+	if opts.readOnly {
+		return l, nil
+	}
 	if err := errors.Join(l.recover(context.Background()), l.resumeRemovals()); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
+}
+
+// writeLock locks a directory, which it makes if need be.
+func writeLock(dir string, opts Options) (io.Closer, error) {
+	if err := opts.FS.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	lock, err := acquireLock(dir, opts)
+	if err != nil {
+		return nil, err // and no lock that is nil and is none
+	}
+	return lock, nil
 }
 
 // path gives the one name of a directory: the engine's lock goes by the name.
@@ -117,7 +137,7 @@ func path(dir string, opts Options) (string, error) {
 }
 
 // newLog is a log without its engine.
-func newLog(dir string, opts Options, lock *pebble.Lock) *Log {
+func newLog(dir string, opts Options, lock io.Closer) *Log {
 	l := &Log{
 		dir: dir, opts: opts, lock: lock, life: newLife(), failure: newFailure(),
 		queue: newQueue(), inFlight: make(chan *group, groupsInFlight), synced: make(chan struct{}),
@@ -140,6 +160,9 @@ func (l *Log) start() error {
 		return err
 	}
 	l.mark = newWatermark(l.position)
+	if l.opts.readOnly {
+		return nil // verify tells of a log that is too short
+	}
 	return l.witnessed()
 }
 
@@ -179,7 +202,7 @@ func (l *Log) identify() error {
 	if err != nil {
 		return err
 	}
-	if !ok && l.witness.Store != "" {
+	if !ok && (l.witness.Store != "" || l.opts.readOnly) {
 		return errNoStoreRow
 	}
 	if ok {
@@ -189,7 +212,7 @@ func (l *Log) identify() error {
 		if l.meta.format > FormatVersion {
 			return &eventlog.VersionError{What: "store", Found: int(l.meta.format), Known: FormatVersion}
 		}
-		if l.meta.format == FormatVersion {
+		if l.meta.format == FormatVersion || l.opts.readOnly {
 			return nil
 		}
 		l.meta.format = FormatVersion
@@ -255,7 +278,7 @@ func (l *Log) close() error {
 	<-l.life.idle
 	failed := l.failure.get() != nil
 	err := l.shutEngine()
-	if err == nil && !failed {
+	if err == nil && !failed && !l.opts.readOnly {
 		l.sign()
 	}
 	if err := errors.Join(err, l.lock.Close()); err != nil {

@@ -51,6 +51,8 @@ type Options struct {
 	engine func(*pebble.Options) // of tests: it has the last word
 
 	random func([]byte) // fills the keys of chains; nil is crypto/rand
+
+	readOnly bool
 }
 
 // Listener hears of what happens inside a log. Any field may be nil. The
