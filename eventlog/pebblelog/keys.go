@@ -111,7 +111,7 @@ func after(prefix []byte) []byte {
 }
 
 // lastPrefix is the last of them.
-const lastPrefix = prefixReceipt
+const lastPrefix = prefixPending
 
 // ofStore reports whether a key is of the store itself.
 func ofStore(key []byte) bool {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/agstore/agstore/eventlog"
@@ -79,21 +78,6 @@ func isHeld(err error) bool {
 type nothing struct{}
 
 func (nothing) Close() error { return nil }
-
-// openReadOnly opens the engine to read only.
-func openReadOnly(dir string, opts Options) (*pebble.DB, io.Closer, error) {
-	lock, err := readLock(dir, opts)
-	if err != nil {
-		return nil, nil, err
-	}
-	engine := engineOptions(opts, nil)
-	engine.FS, engine.ReadOnly = readOnlyFS{FS: opts.FS}, true
-	db, err := pebble.Open(dir, engine)
-	if err != nil {
-		return nil, nil, errors.Join(err, lock.Close())
-	}
-	return db, lock, nil
-}
 
 // readOnlyFS is a file system that refuses to change anything. Its lock is that
 // of the store already.

@@ -272,7 +272,8 @@ func (l *Log) openEngine(readOnly bool) (err error) {
 		}
 	}()
 	t := newTraffic()
-	o := engineOptions(l.opts, l.lock, g, t, l.poison)
+	own, _ := l.lock.(*pebble.Lock)
+	o := engineOptions(l.opts, own, g, t, l.poison)
 	o.ReadOnly = readOnly
 	l.remover.listen(o.EventListener)
 	if l.opts.engine != nil {
@@ -309,7 +310,10 @@ func (l *Log) shutEngine() error {
 		l.closeEngine()
 		return nil
 	}
-	err := l.flushNow()
+	var err error
+	if !l.opts.readOnly {
+		err = l.flushNow()
+	}
 	l.gate.release()
 	err = errors.Join(err, l.db.Close())
 	l.db = nil

@@ -441,3 +441,45 @@ func TestVerifyWhileWriting(t *testing.T) {
 	}
 	clean(t, l)
 }
+
+// Threads that were erased, cleared and redacted are sound, and what should be
+// gone from them is found.
+func TestVerifyWhatWasRemoved(t *testing.T) {
+	ctx := context.Background()
+	l := fixtureOpen(t, Options{FS: vfs.NewMem()})
+	defer l.Close()
+	names := []string{"erased", "cleared", "redacted"}
+	for _, name := range names {
+		fixtureEnd(t, fixtureRun(t, l, "s", name, "r", `{"type":"TEXT_MESSAGE_START","messageId":"m","role":"assistant"}`,
+			`{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"secret"}`, `{"type":"TEXT_MESSAGE_END","messageId":"m"}`), "STOP", "")
+		fixtureAppend(t, l, "s", name, eventlog.Batch{Key: "k"}, `{"type":"CUSTOM","name":"x"}`)
+		if _, err := l.AppendCompanion(ctx, eventlog.ThreadKey{Scope: "s", Thread: name}, eventlog.CompanionBatch{Entries: []eventlog.Entry{{Kind: "k"}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	key := func(name string) eventlog.ThreadKey { return eventlog.ThreadKey{Scope: "s", Thread: name} }
+	_, erased := l.Erase(ctx, key("erased"), eventlog.RemoveOptions{})
+	_, cleared := l.Clear(ctx, key("cleared"), eventlog.RemoveOptions{})
+	_, redacted := l.Redact(ctx, key("redacted"), eventlog.Redaction{Message: "m"}, eventlog.RemoveOptions{})
+	if err := errors.Join(erased, cleared, redacted); err != nil {
+		t.Fatal(err)
+	}
+	clean(t, l)
+	for _, name := range names[1:] {
+		fixtureEnd(t, fixtureRun(t, l, "s", name, "after", `{"type":"CUSTOM","name":"x"}`), "STOP", "")
+		if _, err := l.AppendCompanion(ctx, key(name), eventlog.CompanionBatch{Entries: []eventlog.Entry{{Kind: "k"}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	clean(t, l)
+	e := newEncoder()
+	h := recordHeader{position: 1, typ: agui.TypeCustom}
+	for _, ord := range []uint64{1, 2} {
+		if err := l.db.Set(recordKey(ord, 1), e.record(&h, []byte(`{"type":"CUSTOM"}`)), pebble.Sync); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := kindsOf(faultsOf(t, l, eventlog.VerifyOptions{})); got != "remains remains" {
+		t.Errorf("found %q", got)
+	}
+}

@@ -65,9 +65,11 @@ func (v *verifier) thread(ord uint64) error {
 			}
 		}
 	}
-	t.from = nil
-	if err := v.each(t.keys); err != nil {
-		return err
+	for _, part := range []func(r pebble.Reader) bool{t.keys, t.receipts} {
+		t.from = nil
+		if err := v.each(part); err != nil {
+			return err
+		}
 	}
 	v.done.Threads++
 	return nil
@@ -109,7 +111,7 @@ func (t *threadCheck) inUse(r pebble.Reader) (used bool) {
 }
 
 // ofThread are the prefixes of keys that go by a thread's ordinal.
-var ofThread = []byte{prefixRecord, prefixRun, prefixLease, prefixKey, prefixCompanion, prefixReceipt}
+var ofThread = []byte{prefixRecord, prefixRun, prefixLease, prefixKey, prefixCompanion, prefixReceipt, prefixPending}
 
 // changed reports whether the thread was cleared or erased since it was begun.
 func (t *threadCheck) changed(r pebble.Reader) bool {
@@ -313,6 +315,23 @@ func (t *threadCheck) entry(r pebble.Reader, key, value []byte) {
 	}
 	s.entry(r, seq, h.position, h.time)
 	s.link.entry(h.kind, body)
+}
+
+// receipts looks at what is kept of removals.
+func (t *threadCheck) receipts(r pebble.Reader) (done bool) {
+	v, prefix := t.v, ordinalKey(prefixReceipt, t.ord)
+	if t.from == nil {
+		t.from = prefix
+	}
+	t.from = v.walk(r, t.from, after(prefix), func(key, value []byte) bool {
+		if len(key) != 17 {
+			v.strange(key)
+		} else if _, err := v.dec.receipt(value); err != nil {
+			v.fault(undecodable(err, eventlog.Fault{Thread: t.row.key, Place: place(key)}))
+		}
+		return true
+	})
+	return t.from == nil
 }
 
 // keys looks at the idempotency keys of the thread.
