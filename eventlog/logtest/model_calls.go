@@ -311,7 +311,7 @@ func (m *model) reopened() {
 // about is what the log should say of a thread.
 func (t *modelThread) about() eventlog.Thread {
 	return eventlog.Thread{
-		Key: t.key, Created: utc(t.created), Updated: utc(t.updated), LastSeq: t.lastSeq(),
+		Key: t.key, Created: utc(t.created), Updated: utc(t.updated), LastSeq: t.lastSeq(), FirstSeq: 1,
 		Runs: len(t.runs), Head: t.head, CompanionSeq: uint64(len(t.companion)),
 	}
 }
