@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/sstable/block"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/agstore/agstore/agui"
@@ -155,6 +156,9 @@ func self() (host string, pid int) {
 // way at a write error are still coming in.
 const memTableBytes = 16 << 20
 
+// blockBytes is how much is read and decompressed for one record.
+const blockBytes = 32 << 10
+
 // withoutLimit turns a limit of the engine off: see traffic.
 const withoutLimit = 1 << 20
 
@@ -183,7 +187,15 @@ func engineOptions(o Options, lock *pebble.Lock, files vfs.FS, t *traffic, poiso
 		},
 	}
 	t.listen(p.EventListener)
-	p.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionBalanced })
+	// What repeats in records (ids, the words of JSON) compresses the better the
+	// more of them are in one block, also on the way down: a table with nothing to
+	// merge with is moved to the last level as it is.
+	packing := pebble.UniformDBCompressionSettings(block.BalancedCompression)
+	packing.Levels[len(packing.Levels)-1] = block.GoodCompression
+	p.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return packing })
+	for i := range p.Levels {
+		p.Levels[i].BlockSize = blockBytes
+	}
 	return p
 }
 
