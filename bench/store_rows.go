@@ -106,10 +106,6 @@ func (b *bench) compacted(ctx context.Context, write func(*pebblelog.Log) error)
 	if err := l.Close(); err != nil {
 		return 0, err
 	}
-	if os.Getenv("KEEP") != "" {
-		fmt.Fprintln(os.Stderr, dir)
-		os.CopyFS(fmt.Sprintf("/tmp/keep-%d", time.Now().UnixNano()), os.DirFS(dir))
-	}
 	return size, filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err

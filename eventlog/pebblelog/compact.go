@@ -8,9 +8,22 @@ import (
 
 // Compact rewrites the engine's files so that they hold what the store has and
 // nothing else, each key once and as small as it gets. It changes nothing that
-// can be read. Appends go on meanwhile.
+// can be read, and appends go on meanwhile.
 func (l *Log) Compact(ctx context.Context) error {
+	// The engine leaves a table of the last level as it is if there is nothing to
+	// merge with it, however badly it was packed when it came there. The removal
+	// of two keys that nobody has, before and behind all others, is something to
+	// merge with all of them.
+	first, last, end := []byte{0}, []byte{0xff}, []byte{0xff, 0}
+	err := l.writeRows(ctx, func(put func(key, value []byte)) error {
+		put(first, nil)
+		put(last, nil)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
 	return l.reading("compact", eventlog.ThreadKey{}, func() error {
-		return l.db.Compact(ctx, []byte{0}, []byte{0xff}, true)
+		return l.db.Compact(ctx, first, end, false)
 	})
 }
