@@ -23,6 +23,7 @@ const (
 	OpWrite   Op = "write"   // a writer's Append
 	OpEnqueue Op = "enqueue" // a writer's Enqueue, answered when its Sync is
 	OpEnd     Op = "end"     // a writer gives its run back
+	OpTake    Op = "take"    // a run is taken from its writer, under a new epoch
 	OpRead    Op = "read"    // records were read from seq From on
 	OpClear   Op = "clear"   // a new generation begins
 	OpErase   Op = "erase"   // the thread goes for ever
@@ -55,6 +56,7 @@ type Entry struct {
 
 	Scope   string   `json:"scope"`
 	Thread  string   `json:"thread"`
+	Stream  string   `json:"stream,omitempty"` // Companion: Events are bodies of the companion stream
 	Run     string   `json:"run,omitempty"`
 	Attempt int      `json:"attempt,omitempty"` // of the run; 0: no run
 	Epoch   uint64   `json:"epoch,omitempty"`
@@ -72,6 +74,19 @@ type Entry struct {
 	Position  uint64  `json:"position,omitempty"`
 	Duplicate bool    `json:"duplicate,omitempty"`
 	Seen      []Seen  `json:"seen,omitempty"`
+}
+
+// Companion is the Stream of appends to a thread's companion stream.
+const Companion = "companion"
+
+// place is where the entry's seqs count: a companion stream is judged as a thread
+// of its own, under a name that no thread has.
+func (e *Entry) place() eventlog.ThreadKey {
+	k := e.ThreadKey()
+	if e.Stream != "" {
+		k.Thread = e.Stream + " of " + k.Thread
+	}
+	return k
 }
 
 // ThreadKey is the thread of the entry.

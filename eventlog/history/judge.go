@@ -124,7 +124,7 @@ func trim(event string) string { return strings.Trim(event, " \t\r\n") }
 func (h History) byThread() map[eventlog.ThreadKey][]*Entry {
 	out := make(map[eventlog.ThreadKey][]*Entry)
 	for i := range h {
-		k := h[i].ThreadKey()
+		k := h[i].place()
 		out[k] = append(out[k], &h[i])
 	}
 	return out
@@ -145,7 +145,7 @@ func writes(entries []*Entry) []*write {
 		id := e.Key + "\x00" + strings.Join(events, "\n")
 		w := known[id]
 		if w == nil {
-			w = &write{thread: e.ThreadKey(), events: events, once: e.Key != "" || e.Op == OpBegin}
+			w = &write{thread: e.place(), events: events, once: e.Key != "" || e.Op == OpBegin}
 			known[id] = w
 			out = append(out, w)
 		}

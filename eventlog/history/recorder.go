@@ -105,7 +105,7 @@ func OutcomeOf(err error) Outcome {
 	case errors.Is(err, eventlog.ErrFenced):
 		return OutcomeFenced
 	case errors.Is(err, eventlog.ErrConflict), errors.Is(err, eventlog.ErrInvalidEvent), errors.Is(err, eventlog.ErrInvalid),
-		errors.Is(err, eventlog.ErrRunActive), errors.Is(err, eventlog.ErrNotFound), errors.Is(err, eventlog.ErrTooLarge):
+		errors.Is(err, eventlog.ErrRunActive), errors.Is(err, eventlog.ErrNotFound), errors.Is(err, eventlog.ErrTooLarge), errors.Is(err, eventlog.ErrErased):
 		return OutcomeRefused
 	}
 	return OutcomeUnknown
@@ -158,7 +158,7 @@ func (h History) Cut(before, after int64) History {
 		}
 		if e.Ended > before {
 			e.Ended, e.Outcome, e.Error, e.First, e.Last, e.Position, e.Duplicate, e.Seen = 0, OutcomeUnknown, "", 0, 0, 0, false, nil
-			if e.Op == OpBegin {
+			if e.Op == OpBegin || e.Op == OpTake {
 				e.Epoch = 0
 			}
 		}

@@ -50,11 +50,15 @@ func (t *Thread) gone(seq uint64) bool { return t != nil && (t.Erased || seq < t
 func (h History) ReadStore(ctx context.Context, log eventlog.Log) (*Store, error) {
 	s := &Store{Threads: make(map[eventlog.ThreadKey]*Thread)}
 	for i := range h {
-		k := h[i].ThreadKey()
+		k := h[i].place()
 		if _, ok := s.Threads[k]; ok {
 			continue
 		}
-		t, err := readThread(ctx, log, k)
+		read := readThread
+		if h[i].Stream != "" {
+			read = readCompanion
+		}
+		t, err := read(ctx, log, h[i].ThreadKey())
 		if err != nil {
 			return nil, err
 		}
@@ -68,10 +72,13 @@ func readThread(ctx context.Context, log eventlog.Log, k eventlog.ThreadKey) (*T
 	if errors.Is(err, eventlog.ErrThreadNotFound) {
 		return nil, nil
 	}
+	if errors.Is(err, eventlog.ErrErased) {
+		return &Thread{Erased: true}, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	t := &Thread{Last: about.LastSeq}
+	t := &Thread{First: about.FirstSeq, Last: about.LastSeq}
 	if t.Runs, err = log.Runs(ctx, k); err != nil {
 		return nil, err
 	}
@@ -80,6 +87,23 @@ func readThread(ctx context.Context, log eventlog.Log, k eventlog.ThreadKey) (*T
 			return nil, err
 		}
 		t.Records = append(t.Records, r)
+	}
+	return t, nil
+}
+
+// readCompanion reads a companion stream as a thread of events.
+func readCompanion(ctx context.Context, log eventlog.Log, k eventlog.ThreadKey) (*Thread, error) {
+	t := &Thread{}
+	for e, err := range log.Companion(ctx, k, 0, 0) {
+		switch {
+		case errors.Is(err, eventlog.ErrErased):
+			return &Thread{Erased: true}, nil
+		case errors.Is(err, eventlog.ErrThreadNotFound):
+			return nil, nil
+		case err != nil:
+			return nil, err
+		}
+		t.Records = append(t.Records, eventlog.Record{Seq: e.Seq, Position: e.Position, Time: e.Time, Event: e.Body})
 	}
 	return t, nil
 }

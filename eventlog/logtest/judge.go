@@ -55,15 +55,28 @@ func closed(k eventlog.ThreadKey, t *history.Thread) []error {
 // next run starts. Everything is taken down with r under the name client.
 func GoOn(ctx context.Context, log eventlog.Log, h history.History, s *history.Store, r *history.Recorder, client string) []error {
 	var faults []error
+	removed := make(map[eventlog.ThreadKey]bool)
+	for _, e := range h {
+		if e.Op == history.OpClear || e.Op == history.OpErase {
+			removed[e.ThreadKey()] = true
+		}
+	}
 	for _, e := range h {
 		if e.Key == "" || e.Outcome == history.OutcomeRefused {
 			continue
 		}
-		if err := again(ctx, log, e, r, client); err != nil {
+		if err := again(ctx, log, e, r, client, removed[e.ThreadKey()]); err != nil {
 			faults = append(faults, err)
 		}
 	}
-	for k := range s.Threads {
+	threads := make(map[eventlog.ThreadKey]bool)
+	for _, e := range h {
+		threads[e.ThreadKey()] = true
+	}
+	for k := range threads {
+		if t := s.Threads[k]; t != nil && t.Erased {
+			continue
+		}
 		if err := next(ctx, log, k, r, client); err != nil {
 			faults = append(faults, fmt.Errorf("thread %q cannot be gone on with: %w", k.Thread, err))
 		}
@@ -71,10 +84,13 @@ func GoOn(ctx context.Context, log eventlog.Log, h history.History, s *history.S
 	return faults
 }
 
-func again(ctx context.Context, log eventlog.Log, e history.Entry, r *history.Recorder, client string) error {
+func again(ctx context.Context, log eventlog.Log, e history.Entry, r *history.Recorder, client string, removed bool) error {
 	call := r.Begin(history.Entry{Client: client, Op: e.Op, Scope: e.Scope, Thread: e.Thread, Key: e.Key, Events: e.Events})
 	done, err := log.Append(ctx, e.ThreadKey(), eventlog.Batch{Events: raw(e.Events), Key: e.Key})
 	call.Appended(done, err)
+	if errors.Is(err, eventlog.ErrErased) && removed {
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("%v: repeated with its key: %w", &e, err)
 	}

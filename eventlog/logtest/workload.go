@@ -2,6 +2,7 @@ package logtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 
@@ -45,8 +46,12 @@ func (w *Worker) Work(ctx context.Context, things int) {
 			return
 		}
 		switch n := w.Rand.IntN(20); {
-		case n < 8:
+		case n < 6:
 			w.append(ctx)
+		case n < 7:
+			w.note(ctx)
+		case n < 8:
+			w.remove(ctx)
 		case n < 10:
 			w.read(ctx)
 		case n < 11:
@@ -116,6 +121,65 @@ func (w *Worker) append(ctx context.Context) {
 	}
 }
 
+// note is an append to the companion stream of a thread.
+func (w *Worker) note(ctx context.Context) {
+	e := w.entry(history.OpAppend, w.shared())
+	e.Stream, e.Events = history.Companion, w.events(3)
+	var entries []eventlog.Entry
+	for _, body := range e.Events {
+		entries = append(entries, eventlog.Entry{Kind: "note", Body: []byte(body)})
+	}
+	call := w.Recorder.Begin(e)
+	call.Appended(w.Log.AppendCompanion(ctx, e.ThreadKey(), eventlog.CompanionBatch{Entries: entries}))
+}
+
+// remove clears the worker's own thread, or erases one that it has made for that.
+func (w *Worker) remove(ctx context.Context) {
+	if w.Rand.IntN(2) == 0 {
+		call := w.Recorder.Begin(w.entry(history.OpClear, w.own()))
+		receipt, err := w.Log.Clear(ctx, w.own(), eventlog.RemoveOptions{TakeOver: true})
+		if err != nil {
+			call.Failed(err)
+			return
+		}
+		call.Done(func(e *history.Entry) {
+			e.Outcome, e.Last, e.Position = history.OutcomeOK, receipt.Last, receipt.Position
+		})
+		w.ended = nil
+		return
+	}
+	w.n++
+	e := w.entry(history.OpAppend, eventlog.ThreadKey{Scope: Scope, Thread: fmt.Sprint("erased-", w.Client, "-", w.n)})
+	for range 2 {
+		e.Events = w.events(3)
+		call := w.Recorder.Begin(e)
+		call.Appended(w.Log.Append(ctx, e.ThreadKey(), eventlog.Batch{Events: raw(e.Events)}))
+	}
+	call := w.Recorder.Begin(w.entry(history.OpErase, e.ThreadKey()))
+	if _, err := w.Log.Erase(ctx, e.ThreadKey(), eventlog.RemoveOptions{}); err != nil {
+		call.Failed(err)
+	} else {
+		call.Done(func(e *history.Entry) { e.Outcome = history.OutcomeOK })
+	}
+	e.Events = w.events(1)
+	call = w.Recorder.Begin(e)
+	call.Appended(w.Log.Append(ctx, e.ThreadKey(), eventlog.Batch{Events: raw(e.Events)}))
+}
+
+// take takes a run from its writer.
+func (w *Worker) take(ctx context.Context, r *heldRun) *heldRun {
+	e := w.entryOf(history.OpTake, r)
+	e.Epoch = 0
+	call := w.Recorder.Begin(e)
+	writer, err := w.Log.TakeRun(ctx, r.thread, e.RunKey(), eventlog.Holder{})
+	if err != nil {
+		call.Failed(err)
+		return nil
+	}
+	call.Done(func(e *history.Entry) { e.Outcome, e.Epoch = history.OutcomeOK, writer.Lease().Epoch })
+	return &heldRun{writer: writer, thread: r.thread}
+}
+
 // imported is a whole run in one batch.
 func (w *Worker) imported(ctx context.Context) {
 	e := w.entry(history.OpAppend, eventlog.ThreadKey{Scope: Scope, Thread: "import-" + w.Client})
@@ -135,6 +199,9 @@ func (w *Worker) read(ctx context.Context) {
 	call := w.Recorder.Begin(e)
 	var seen []history.Seen
 	for r, err := range w.Log.Read(ctx, e.ThreadKey(), eventlog.ReadOptions{From: e.From}) {
+		if errors.Is(err, eventlog.ErrGap) {
+			continue // what was cleared is told, and then comes the rest
+		}
 		if err != nil {
 			call.Failed(err)
 			return
@@ -201,6 +268,13 @@ func (w *Worker) goOn(ctx context.Context) {
 	}
 	i := w.Rand.IntN(len(w.open))
 	r := w.open[i]
+	if w.Rand.IntN(4) == 0 {
+		if taken := w.take(ctx, r); taken != nil {
+			w.submit(ctx, r, w.event()) // its lease is gone
+			w.sync(ctx, r)
+			r, w.open[i] = taken, taken
+		}
+	}
 	w.write(ctx, r)
 	if w.Rand.IntN(2) == 0 {
 		w.open = append(w.open[:i:i], w.open[i+1:]...)

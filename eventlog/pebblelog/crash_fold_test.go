@@ -18,7 +18,7 @@ func foldFaults(h history.History, s *history.Store) []error {
 	var faults []error
 	acked := make(map[eventlog.ThreadKey]map[uint64]string)
 	for _, e := range h {
-		if e.Outcome != history.OutcomeOK || e.First == 0 {
+		if e.Outcome != history.OutcomeOK || e.First == 0 || e.Stream != "" {
 			continue
 		}
 		k := e.ThreadKey()
