@@ -34,6 +34,33 @@ type Options struct {
 	// Recovered, if given, is told of every run that Open closed because its
 	// writer had died.
 	Recovered func(thread eventlog.ThreadKey, run agui.RunKey)
+	// Retention are the policies that the store applies by itself while it is
+	// open: at once, and then every RetentionEvery (0 is 10 minutes), at most
+	// 1,000 threads each time. Retained, if given, is told of what went, or of
+	// the error that ended a pass.
+	Retention      []Policy
+	RetentionEvery time.Duration
+	Retained       func(eventlog.Receipt, error)
+	// Now is the clock, and After a timer with what gives it up, both for tests;
+	// nil are those of package time.
+	Now   func() time.Time
+	After func(d time.Duration) (fired <-chan time.Time, stop func() bool)
+}
+
+func (o Options) withDefaults() Options {
+	if o.RetentionEvery <= 0 {
+		o.RetentionEvery = 10 * time.Minute
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.After == nil {
+		o.After = func(d time.Duration) (<-chan time.Time, func() bool) {
+			t := time.NewTimer(d)
+			return t.C, t.Stop
+		}
+	}
+	return o
 }
 
 // Store is an open store. A Store itself has only administration: threads are
@@ -45,25 +72,35 @@ type Store struct {
 	backups backups
 	hub     *feed.Hub
 	views   *projection.Views
+
+	retention retention
 }
 
 // Open opens the store in dir, which it creates if need be, and closes the runs
 // of a process that died while it wrote them. Only one process can have a store
 // open: for a second one, an eventlog.LockedError says who has.
 func Open(dir string, opts Options) (*Store, error) {
+	opts = opts.withDefaults()
+	for _, p := range opts.Retention {
+		if err := p.check(); err != nil {
+			return nil, err
+		}
+	}
 	log, err := pebblelog.Open(dir, pebblelog.Options{
-		InMemory: opts.InMemory, Limits: opts.Limits,
+		InMemory: opts.InMemory, Limits: opts.Limits, Now: opts.Now, After: opts.After,
 		ImplicitLease: opts.ImplicitLease, KeyAge: opts.KeyAge,
 		Listener: pebblelog.Listener{RunRecovered: opts.Recovered},
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &Store{
+	s := &Store{
 		dir: dir, opts: opts, log: log, backups: log,
 		hub:   feed.NewHub(log),
 		views: projection.New(log, projection.Options{Fold: opts.Fold, Open: opts.OpenViews}),
-	}, nil
+	}
+	s.keep()
+	return s, nil
 }
 
 // Exists reports whether there is a store in dir: for programs that only read,
@@ -72,6 +109,7 @@ func Exists(dir string) (bool, error) { return pebblelog.Exists(dir) }
 
 // Close ends followers and pending calls with ErrClosed and closes the store.
 func (s *Store) Close() error {
+	s.endRetention()
 	return errors.Join(s.hub.Close(), s.log.Close())
 }
 

@@ -35,6 +35,10 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request) error {
 	if after > info.LastSeq {
 		return behindTheEnd(info, after, true)
 	}
+	if err := gone(info, after); err != nil {
+		return err
+	}
+	noteGap(w, info, after)
 	path, err := pathToHead(r.Context(), scope, info)
 	if err != nil {
 		return err

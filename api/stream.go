@@ -177,7 +177,10 @@ func AppendRecord(out []byte, r eventlog.Record) []byte {
 	if !r.Run.IsZero() {
 		run = agui.Quote(r.Run.ID)
 	}
-	out = fmt.Appendf(out, `{"seq":%d,"position":%d,"time":"%s","run":%s,"attempt":%d,"type":%s,"origin":"%s","echo":%t,"event":`,
+	out = fmt.Appendf(out, `{"seq":%d,"position":%d,"time":"%s","run":%s,"attempt":%d,"type":%s,"origin":"%s","echo":%t,`,
 		r.Seq, r.Position, r.Time.UTC().Format(time.RFC3339Nano), run, r.Run.Attempt, agui.Quote(string(r.Type)), r.Origin, r.Echo)
-	return append(appendLine(out, r.Event), '}')
+	if r.Redacted {
+		out = append(out, `"redacted":true,`...)
+	}
+	return append(appendLine(append(out, `"event":`...), r.Event), '}')
 }

@@ -243,6 +243,9 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, name string) err
 		return err
 	}
 	opts := eventlog.ReadOptions{From: after + 1, To: to}
+	if after == 0 {
+		opts.From = 0 // from the first that there is
+	}
 	if run := r.URL.Query().Get("run"); run != "" || r.URL.Query().Has("run") {
 		if follow {
 			return badRequest("read events", "run and follow exclude each other")
@@ -260,6 +263,10 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, name string) err
 	if after > info.LastSeq {
 		return behindTheEnd(info, after, cursor > 0 || follow)
 	}
+	if err := gone(info, after); err != nil {
+		return err
+	}
+	noteGap(w, info, after)
 	records := scope.Read(r.Context(), name, opts)
 	if follow {
 		records = scope.Follow(r.Context(), name, after)
@@ -267,6 +274,12 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, name string) err
 	out, stop := s.newStream(w, f, follow)
 	defer stop()
 	for rec, err := range records {
+		if gap := (*eventlog.GapError)(nil); f == formatSSE && errors.As(err, &gap) {
+			if !out.gap(gap) {
+				return nil
+			}
+			continue
+		}
 		if err != nil {
 			// The answer has begun; only breaking it off can tell the client
 			// that this is not the end.

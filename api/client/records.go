@@ -38,6 +38,7 @@ func readRecord(line []byte) (eventlog.Record, error) {
 		Type     json.RawMessage `json:"type"`
 		Origin   eventlog.Origin `json:"origin"`
 		Echo     bool            `json:"echo"`
+		Redacted bool            `json:"redacted"`
 		Event    json.RawMessage `json:"event"`
 	}
 	if err := json.Unmarshal(line, &fields); err != nil {
@@ -49,6 +50,6 @@ func readRecord(line []byte) (eventlog.Record, error) {
 	return eventlog.Record{
 		Seq: fields.Seq, Position: fields.Position, Time: fields.Time,
 		Run: agui.RunKey{ID: run, Attempt: fields.Attempt}, Type: agui.Type(typ),
-		Origin: fields.Origin, Echo: fields.Echo, Event: fields.Event,
+		Origin: fields.Origin, Echo: fields.Echo, Redacted: fields.Redacted, Event: fields.Event,
 	}, nil
 }

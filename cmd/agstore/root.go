@@ -88,6 +88,7 @@ func (a *app) command() *cobra.Command {
 		a.importCommand(), a.exportCommand(), a.showCommand(), a.replayCommand(),
 		a.threadsCommand(), a.runsCommand(), a.branchCommand(), a.foldCommand(),
 		a.backupCommand(), a.restoreCommand(),
+		a.eraseCommand(), a.clearCommand(), a.redactCommand(), a.retainCommand(), a.receiptsCommand(),
 		a.versionCommand(),
 		&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitHelp()},
 	)

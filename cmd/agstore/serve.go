@@ -50,6 +50,7 @@ type service struct {
 	agents []string
 	hosts  []string
 	idle   time.Duration
+	retain []string
 
 	recovered []abandoned
 }
@@ -58,6 +59,7 @@ func (s *service) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&s.listen, "listen", "127.0.0.1:4180", "the address to listen on; port 0: any free one")
 	cmd.Flags().StringArrayVar(&s.agents, "agent", nil, "NAME=URL of an AG-UI agent; may be given again")
 	cmd.Flags().StringArrayVar(&s.hosts, "host", nil, "a host name to answer requests for, beside localhost; may be given again")
+	cmd.Flags().StringArrayVar(&s.retain, "retain", nil, "ACTION=AGE, as clear=2160h or erase=8760h: threads idle for longer are removed; may be given again")
 	cmd.Flags().DurationVar(&s.idle, "agent-idle-timeout", 0, "how long an agent may be silent within a run (default 5m)")
 }
 
@@ -78,7 +80,12 @@ func (s *service) run(ctx context.Context) error {
 	if err != nil {
 		return &hinted{err, "--listen names another address; port 0 is any free one"}
 	}
+	policies, err := s.policies()
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
 	store, err := agstore.Open(s.data, agstore.Options{
+		Retention: policies, Retained: s.retained,
 		Recovered: func(thread eventlog.ThreadKey, run agui.RunKey) {
 			s.recovered = append(s.recovered, abandoned{thread, run})
 		},
@@ -110,6 +117,33 @@ func (s *service) options() (api.Options, error) {
 		Closing: func(_, thread, run, code string) { s.closed(thread, run, code) },
 	}
 	return opts, opts.Validate()
+}
+
+// policies are what --retain says, for the server's scope.
+func (s *service) policies() ([]agstore.Policy, error) {
+	var out []agstore.Policy
+	for _, text := range s.retain {
+		word, age, _ := strings.Cut(text, "=")
+		action, err := parseAction(word)
+		if err != nil {
+			return nil, err
+		}
+		idle, err := time.ParseDuration(age)
+		if err != nil || idle <= 0 {
+			return nil, &usageError{text: fmt.Sprintf("--retain %s: ACTION=AGE, as clear=2160h", text)}
+		}
+		out = append(out, agstore.Policy{Scope: s.scope, IdleFor: idle, Action: action})
+	}
+	return out, nil
+}
+
+// retained tells of a thread that was removed because of its age.
+func (s *service) retained(r eventlog.Receipt, err error) {
+	if err != nil {
+		fmt.Fprintf(s.io.err, "agstore: retention: %s\n", printable(err.Error()))
+		return
+	}
+	fmt.Fprintf(s.io.err, "agstore: retention: %s of thread %s\n", r.Removal, printable(r.Thread.Thread))
 }
 
 // abandoned is a run that a former process left open.

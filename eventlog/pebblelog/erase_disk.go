@@ -303,10 +303,11 @@ func (l *Log) filesOf(ending string) (map[string]bool, error) {
 // diskBytes is about what ranges take in the engine's tables, to which all is
 // written first.
 func (l *Log) diskBytes(ctx context.Context, key eventlog.ThreadKey, ranges []keyRange) (total uint64, err error) {
-	if l.failure.get() == nil {
+	if mark := l.mark.get(); l.failure.get() == nil && l.remover.measured.Swap(mark) != mark {
 		sound, stop := l.whileSound(ctx)
 		defer stop()
 		if err := l.flush(sound); err != nil {
+			l.remover.measured.Store(0)
 			return 0, &eventlog.Error{Op: "measure", Key: key, Err: err}
 		}
 	}

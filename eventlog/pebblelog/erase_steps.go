@@ -3,6 +3,7 @@ package pebblelog
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -36,6 +37,9 @@ type remover struct {
 	// files tells that the engine has deleted a file.
 	files chan struct{}
 	fresh freshWish
+	// measured is the position up to which all was in tables when their sizes
+	// were last asked for.
+	measured atomic.Uint64
 
 	mu     sync.Mutex
 	tasks  []*task

@@ -24,3 +24,20 @@ func (o Options) WithTicks(ticks <-chan time.Time) Options {
 
 // Flush has the engine write what it has in memory to tables.
 func (l *Log) Flush() error { return l.reading("flush", eventlog.ThreadKey{}, l.flushNow) }
+
+// FinishRemovals waits until no removal that a former process has left is under
+// way.
+func (l *Log) FinishRemovals() {
+	for {
+		l.remover.mu.Lock()
+		var t *task
+		if len(l.remover.tasks) > 0 {
+			t = l.remover.tasks[0]
+		}
+		l.remover.mu.Unlock()
+		if t == nil {
+			return
+		}
+		<-t.done
+	}
+}
