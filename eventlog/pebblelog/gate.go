@@ -222,11 +222,51 @@ func (g *gate) ReuseForWrite(oldname, newname string, c vfs.DiskWriteCategory) (
 // OpenDir opens a directory, which is all that one syncs it with. What a sync of
 // the store's directory makes durable is the name of a log or of a marker.
 func (g *gate) OpenDir(name string) (vfs.File, error) {
+	if g.FS.PathDir(g.FS.PathJoin(name, "x")) != g.dir {
+		return g.FS.OpenDir(name)
+	}
 	f, err := g.FS.OpenDir(name)
-	if err != nil || g.FS.PathDir(g.FS.PathJoin(name, "x")) != g.dir {
-		return f, err
+	if err != nil {
+		if err = g.taken("open", name, err); err != nil {
+			return nil, err
+		}
+		f = sunk{name: name}
 	}
 	return &gateFile{File: f, gate: g, path: name, wal: true}, nil
+}
+
+// List lists a directory. An engine that is being opened must not be told that
+// it cannot: it would give up with its compactions running.
+func (g *gate) List(dir string) ([]string, error) {
+	names, err := g.FS.List(dir)
+	if err != nil && g.FS.PathDir(g.FS.PathJoin(dir, "x")) == g.dir {
+		return nil, g.taken("list", dir, err)
+	}
+	return names, err
+}
+
+// taken notes an error of looking at the directory; nil: the engine is not to
+// hear of it.
+func (g *gate) taken(op, path string, err error) error {
+	err = g.note(op, path, err, true)
+	if what, _ := g.judge(true); what == sink {
+		return nil
+	}
+	return err
+}
+
+// kill ends all that an engine does that could not be opened, and gives the
+// first error of it.
+func (g *gate) kill(err error) error {
+	g.mu.Lock()
+	if g.err == nil {
+		g.err = err
+	}
+	g.wal = true
+	err = g.err
+	g.mu.Unlock()
+	g.release()
+	return err
 }
 
 func (g *gate) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {

@@ -288,7 +288,7 @@ func (l *Log) openEngine(readOnly bool) (err error) {
 		}
 	}
 	if err != nil {
-		return err
+		return g.kill(err)
 	}
 	l.db, l.gate, l.traffic, l.readOnly = db, g, t, readOnly
 	return nil

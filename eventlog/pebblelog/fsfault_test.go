@@ -1,0 +1,238 @@
+package pebblelog_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/agstore/agstore/eventlog"
+	"github.com/agstore/agstore/eventlog/logtest"
+	"github.com/agstore/agstore/eventlog/pebblelog"
+)
+
+// sweepVariable, when set, has the sweep fail every call and not some of them.
+const sweepVariable = "AGSTORE_FAULT_SWEEP"
+
+// nth fails one call of the file system, or it and all behind it.
+type nth struct {
+	mu   sync.Mutex
+	left int // calls until the one that fails; negative: none fails
+	on   bool
+	all  bool
+	hit  bool
+}
+
+func (n *nth) String() string { return "nth" }
+
+func (n *nth) MaybeError(op errorfs.Op) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.on || op.Kind == errorfs.OpGetDiskUsage || op.Kind == errorfs.OpFileClose {
+		return nil
+	}
+	n.left--
+	if n.left == -1 || n.all && n.left < 0 {
+		n.hit = true
+		return syscall.EIO
+	}
+	return nil
+}
+
+func (n *nth) set(on bool) (hit bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.on = on
+	return n.hit
+}
+
+// swept is a store while a call of its file system fails.
+type swept struct {
+	opts  pebblelog.Options
+	log   *pebblelog.Log // nil: it is not open
+	acked map[string]uint64
+}
+
+func (s *swept) note(thread string, done eventlog.Appended, err error) error {
+	if err == nil {
+		s.acked[thread] = max(s.acked[thread], done.Last)
+	}
+	return err
+}
+
+func (s *swept) append(ctx context.Context, thread string) error {
+	done, err := s.log.Append(ctx, threadKey(thread), eventlog.Batch{Events: [][]byte{numbered(1), numbered(2)}, Key: "k"})
+	return s.note(thread, done, err)
+}
+
+func (s *swept) open() (err error) {
+	s.log, err = pebblelog.Open("d", s.opts)
+	return err
+}
+
+// faultOperations are what is repeated with the k-th call failing. An operation
+// is begun on a store that is open, unless it opens it.
+var faultOperations = []struct {
+	name  string
+	opens bool
+	do    func(ctx context.Context, s *swept) error
+}{
+	{"Append", false, func(ctx context.Context, s *swept) error {
+		return errors.Join(s.append(ctx, "new"), s.append(ctx, "old"))
+	}},
+	{"Run", false, func(ctx context.Context, s *swept) error {
+		w, err := s.log.BeginRun(ctx, threadKey("run"), startOf("r"))
+		if err != nil {
+			return err
+		}
+		s.note("run", eventlog.Appended{Last: w.First()}, nil)
+		for n := range 3 {
+			err = errors.Join(err, w.Enqueue(ctx, numbered(n)))
+		}
+		last, synced := w.Sync(ctx)
+		s.note("run", eventlog.Appended{Last: last}, nil)
+		return errors.Join(err, synced, w.End(ctx, "STOP", ""))
+	}},
+	{"Flush", false, func(ctx context.Context, s *swept) error {
+		return errors.Join(s.append(ctx, "new"), s.log.Flush(), s.append(ctx, "newer"))
+	}},
+	{"Recovery", true, func(ctx context.Context, s *swept) error { return s.open() }},
+	{"Close", false, func(ctx context.Context, s *swept) error {
+		err := errors.Join(s.append(ctx, "new"), s.log.Close())
+		s.log = nil
+		return err
+	}},
+}
+
+// Must hold 2: each operation with the k-th call of the file system failing, and
+// with that and every later one failing until the fault is lifted, for every k
+// until it is not reached. Nothing acknowledged is lost, in the log that goes on
+// in place and after a power cut; no answer is wrong; the process lives.
+func TestFaultSweep(t *testing.T) {
+	step := 9
+	if testing.Short() {
+		step = 31
+	}
+	if os.Getenv(sweepVariable) != "" {
+		step = 1
+	}
+	base := sweepBase(t)
+	for _, op := range faultOperations {
+		for _, all := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/All=%v", op.name, all), func(t *testing.T) {
+				for k := 0; ; k += 1 + (k % step) {
+					fault := &nth{left: k, all: all}
+					sweep(t, base, fault, op.opens, op.do, k)
+					if t.Failed() {
+						t.Fatalf("with call %d failing", k)
+					}
+					if !fault.hit {
+						break
+					}
+				}
+			})
+		}
+	}
+}
+
+// sweepBase is a store with a thread, tables, and a run that is held.
+func sweepBase(t *testing.T) *vfs.MemFS {
+	t.Helper()
+	fs := vfs.NewCrashableMem()
+	s := &swept{opts: pebblelog.Options{FS: fs}, acked: make(map[string]uint64)}
+	ctx := t.Context()
+	held := func() error {
+		w, err := s.log.BeginRun(ctx, threadKey("held"), startOf("r"))
+		if err == nil {
+			_, err = w.Append(ctx, []byte(`{"type":"TEXT_MESSAGE_START","messageId":"m"}`))
+		}
+		return err
+	}
+	if err := s.open(); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{s.append(ctx, "old"), s.log.Flush(), held()} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := fs.CrashClone(vfs.CrashCloneCfg{})
+	if err := s.log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return left
+}
+
+func sweep(t *testing.T, base *vfs.MemFS, fault *nth, opens bool, do func(context.Context, *swept) error, k int) {
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	mem := base.CrashClone(vfs.CrashCloneCfg{})
+	ticks := make(chan time.Time, 1)
+	s := &swept{acked: map[string]uint64{"old": 2, "held": 2}}
+	s.opts = pebblelog.Options{FS: errorfs.Wrap(mem, fault)}.WithTicks(ticks)
+	if !opens {
+		if err := s.open(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fault.set(true)
+	err := do(ctx, s)
+	hit := fault.set(false)
+	if err != nil && !hit {
+		t.Errorf("without a fault: %v", err)
+	}
+	var e *eventlog.Error
+	if err != nil && !errors.As(err, &e) {
+		t.Errorf("an error of no type: %v", err)
+	}
+	if s.log == nil {
+		if err := s.open(); err != nil {
+			t.Fatalf("the fault is lifted, and the store does not open: %v", err)
+		}
+	}
+	for n := 0; ; n++ {
+		if err = s.append(ctx, "after"); err == nil {
+			break
+		}
+		if n == 1000 {
+			t.Fatalf("the fault is lifted, and the log does not come back: %v", err)
+		}
+		select {
+		case ticks <- time.Time{}:
+		default:
+		}
+	}
+	s.there(t, s.log)
+	left := mem.CrashClone(vfs.CrashCloneCfg{})
+	if err := s.log.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	l, err := pebblelog.Open("d", pebblelog.Options{FS: left})
+	if err != nil {
+		t.Fatalf("open after a power cut: %v", err)
+	}
+	s.there(t, l)
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// there checks that all that was acknowledged is in a log.
+func (s *swept) there(t *testing.T, l *pebblelog.Log) {
+	t.Helper()
+	for _, fault := range logtest.Check(t.Context(), l) {
+		t.Errorf("unsound: %v", fault)
+	}
+	for thread, last := range s.acked {
+		if th, err := l.Thread(t.Context(), threadKey(thread)); err != nil || th.LastSeq < last {
+			t.Errorf("thread %s: acknowledged %d, found %+v, %v", thread, last, th, err)
+		}
+	}
+}
