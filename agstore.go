@@ -20,6 +20,10 @@ type Options struct {
 	// InMemory keeps everything in memory, for tests: nothing outlives Close,
 	// and dir is not touched.
 	InMemory bool
+	// ReadOnly opens a store that nobody holds without writing anything: writes
+	// are refused with eventlog.ErrReadOnly, and runs of a process that died are
+	// seen as it left them. There must be a store.
+	ReadOnly bool
 	// Limits of the log; zero fields have the defaults of eventlog.
 	Limits eventlog.Limits
 	// Fold is how views are folded; the zero value is the profile Durable.
@@ -86,7 +90,11 @@ func Open(dir string, opts Options) (*Store, error) {
 			return nil, err
 		}
 	}
-	log, err := pebblelog.Open(dir, pebblelog.Options{
+	open := pebblelog.Open
+	if opts.ReadOnly {
+		open = pebblelog.OpenReadOnly
+	}
+	log, err := open(dir, pebblelog.Options{
 		InMemory: opts.InMemory, Limits: opts.Limits, Now: opts.Now, After: opts.After,
 		ImplicitLease: opts.ImplicitLease, KeyAge: opts.KeyAge,
 		Listener: pebblelog.Listener{RunRecovered: opts.Recovered},

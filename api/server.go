@@ -136,6 +136,7 @@ func New(store *agstore.Store, opts Options) (*Server, error) {
 		"GET /healthz":                         s.health,
 		"GET /v1/backups":                      owners(s.backups),
 		"POST /v1/backups":                     owners(s.backup),
+		"GET /v1/verify":                       owners(s.verify),
 		"POST /v1/agents/{agent}/run":          s.run,
 		"POST /v1/agents/{agent}/connect":      s.connect,
 		"GET /v1/threads":                      s.threads,

@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"net"
 	"net/http"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/agstore/agstore"
@@ -63,6 +65,12 @@ func (a *app) attempt(ctx context.Context, want access) (*client.Client, func() 
 	store, err := agstore.Open(a.data, agstore.Options{})
 	if err == nil {
 		return inProcess(store, opts, want == following)
+	}
+	if want != writing && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)) {
+		// The disk, or the directory, can only be read, and so can the store.
+		if store, err := agstore.Open(a.data, agstore.Options{ReadOnly: true}); err == nil {
+			return inProcess(store, opts, false)
+		}
 	}
 	if !errors.Is(err, eventlog.ErrLocked) {
 		return nil, nil, err
