@@ -23,7 +23,11 @@ func (l *Log) Compact(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return l.reading("compact", eventlog.ThreadKey{}, func() error {
-		return l.db.Compact(ctx, first, end, false)
-	})
+	ctx, stop := l.whileSound(ctx) // an engine that fails never ends a compaction
+	defer stop()
+	if err := l.compact(ctx, keyRange{from: first, to: end}); err != nil {
+		err = damage(err)
+		return &eventlog.Error{Op: "compact", Err: err, Hint: l.advice(err)}
+	}
+	return nil
 }

@@ -532,3 +532,29 @@ func TestCloseWhileFailed(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A compaction of a log whose disk fails ends with the cause, and keeps nobody
+// from reading.
+func TestCompactFails(t *testing.T) {
+	b := newBench(t, &breakage{err: syscall.ENOSPC, fails: func(kind errorfs.OpKind, file string) bool {
+		return kind.ReadOrWrite() == errorfs.OpIsWrite && strings.HasSuffix(file, ".sst")
+	}})
+	l := b.open()
+	ctx := t.Context()
+	if _, err := l.Append(ctx, threadKey("t"), eventlog.Batch{Events: [][]byte{numbered(1)}}); err != nil {
+		t.Fatal(err)
+	}
+	b.fault.on.Store(true)
+	if err := l.Compact(ctx); !errors.Is(err, eventlog.ErrNoSpace) {
+		t.Errorf("compact: %v", err)
+	}
+	if th, err := l.Thread(ctx, threadKey("t")); err != nil || th.LastSeq != 1 {
+		t.Errorf("%+v, %v", th, err)
+	}
+	b.lift()
+	if err := l.Compact(ctx); err != nil {
+		t.Errorf("compact again: %v", err)
+	}
+	b.sound()
+	b.close()
+}
