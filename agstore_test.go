@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/agstore/agstore"
+	"github.com/agstore/agstore/agstoretest"
 	"github.com/agstore/agstore/agui"
 	"github.com/agstore/agstore/eventlog"
 	"github.com/agstore/agstore/replay"
@@ -22,15 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func open(t *testing.T, dir string) *agstore.Scope {
 	t.Helper()
-	store, err := agstore.Open(dir, agstore.Options{InMemory: dir == ""})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := store.Close(); err != nil && !errors.Is(err, eventlog.ErrClosed) {
-			t.Error(err)
-		}
-	})
+	store := agstoretest.Open(t, dir, agstore.Options{})
 	return store.Scope(agstore.DefaultScope)
 }
 

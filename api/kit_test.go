@@ -16,6 +16,7 @@ import (
 	"github.com/tmaxmax/go-sse"
 
 	"github.com/agstore/agstore"
+	"github.com/agstore/agstore/agstoretest"
 	"github.com/agstore/agstore/api"
 	"github.com/agstore/agstore/api/client"
 	"github.com/agstore/agstore/eventlog"
@@ -47,15 +48,13 @@ func newBench(t *testing.T, agent agentFunc, adjust ...func(*api.Options)) *benc
 		b.inputs <- body
 		agent(w, r)
 	}))
-	store, err := agstore.Open("", agstore.Options{InMemory: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := agstoretest.Open(t, "", agstore.Options{})
 	opts := api.Options{Agents: map[string]api.Agent{"helper": {URL: helper.URL}}}
 	for _, f := range adjust {
 		f(&opts)
 	}
 	b.store, b.scope = store, store.Scope(agstore.DefaultScope)
+	var err error
 	if b.server, err = api.New(store, opts); err != nil {
 		t.Fatal(err)
 	}
@@ -70,9 +69,6 @@ func newBench(t *testing.T, agent agentFunc, adjust ...func(*api.Options)) *benc
 		b.server.Close(now)
 		helper.CloseClientConnections()
 		helper.Close()
-		if err := store.Close(); err != nil {
-			t.Error(err)
-		}
 	})
 	return b
 }

@@ -1,6 +1,7 @@
 package pebblelog_test
 
 import (
+	"os"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -11,7 +12,12 @@ import (
 	"github.com/agstore/agstore/eventlog/pebblelog"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(childVariable); dir != "" {
+		os.Exit(childMain(dir))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func TestContract(t *testing.T) {
 	logtest.Run(t, func(t *testing.T) logtest.Factory {
