@@ -17,7 +17,7 @@
 //
 // What a call costs is mostly its share of a sync, so groups should be large. While
 // the sync of one group is under way calls gather for the next, which is made when
-// that sync is done, or earlier once 64 events wait: with few writers every sync
+// that sync is done, or earlier once some 128 wait: with few writers every sync
 // carries all of them, with many the committer works while the disk does. Before
 // a group is closed those that were just answered may run and come with their
 // next call (queue.go). In the batch the rows of commits lie behind everything

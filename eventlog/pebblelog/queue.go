@@ -13,7 +13,7 @@ import (
 const (
 	groupItems     = 4096 // calls and writers that share one batch
 	groupsInFlight = 3    // groups applied and not yet settled
-	groupEarly     = 64   // events that need not wait for the group before them
+	groupEarly     = 256  // weight that need not wait for the group before
 )
 
 // queue holds what the committer has to do, and says when it is time for it. Its
@@ -22,7 +22,7 @@ const (
 type queue struct {
 	mu     sync.Mutex
 	items  []work
-	events int    // of the items: those of calls, and one for each writer
+	weight int    // of the items
 	spare  []work // room that can be used again
 	flying int    // groups sent and not yet settled
 	roused bool   // pop is to return, with work or without
@@ -36,7 +36,8 @@ type work struct {
 	writer *writer
 }
 
-func (w work) events() int {
+// weight is one for the call or the writer and one for each event of a call.
+func (w work) weight() int {
 	if w.call == nil {
 		return 1
 	}
@@ -66,7 +67,7 @@ func (q *queue) again(w *writer) {
 
 func (q *queue) addLocked(w work) {
 	q.items = append(q.items, w)
-	q.events += w.events()
+	q.weight += w.weight()
 	q.wakeLocked()
 }
 
@@ -104,7 +105,7 @@ func (q *queue) readyLocked() bool {
 	if len(q.items) == 0 {
 		return false
 	}
-	return q.flying == 0 || q.flying < groupsInFlight && q.events >= groupEarly
+	return q.flying == 0 || q.flying < groupsInFlight && q.weight >= groupEarly
 }
 
 // wakeLocked wakes the committer if there is something to do for it.
@@ -164,9 +165,9 @@ func (q *queue) take(n int) []work {
 		clear(taken[n:])
 		taken = taken[:n]
 	}
-	q.events = 0
+	q.weight = 0
 	for _, w := range q.items {
-		q.events += w.events()
+		q.weight += w.weight()
 	}
 	q.spare = taken
 	return taken
