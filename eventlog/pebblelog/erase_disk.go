@@ -317,7 +317,9 @@ func (l *Log) diskBytes(ctx context.Context, key eventlog.ThreadKey, ranges []ke
 			if err != nil {
 				return err
 			}
-			total += n
+			// Whole blocks are counted, and those at both ends are shared with
+			// what lies beside: a block too many, half as large as it was.
+			total += n - min(n/2, blockBytes/2)
 		}
 		return nil
 	})
