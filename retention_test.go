@@ -104,8 +104,9 @@ func TestRetention(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// L44: what the dry run says comes back to the disk. Tolerance: a fifth less, or
-// half more, since the tables that are rewritten for it are compressed better.
+// L44: what the dry run says comes back to the disk. Tolerance: a third less, or
+// half more: what the engine estimates goes by blocks, and the tables that are
+// rewritten are compressed anew.
 func TestRetentionGivesBackTheBytes(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
@@ -155,7 +156,7 @@ func TestRetentionGivesBackTheBytes(t *testing.T) {
 		t.Errorf("%d threads were cleared", n)
 	}
 	after := tables(t, dir)
-	if got := before - after; got < promised*4/5 || got > promised*3/2 {
+	if got := before - after; got < promised*2/3 || got > promised*3/2 {
 		t.Errorf("%d bytes came back (%d to %d), the dry run said %d", got, before, after, promised)
 	}
 	if n, _ := retain(true); n != 0 {

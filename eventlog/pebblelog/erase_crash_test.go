@@ -18,8 +18,10 @@ import (
 	"github.com/agstore/agstore/eventlog/pebblelog"
 )
 
+type removeFunc = func(ctx context.Context, l *pebblelog.Log) (eventlog.Receipt, error)
+
 // removals are the three ways, each of the thread "marked".
-var removals = map[string]func(ctx context.Context, l *pebblelog.Log) (eventlog.Receipt, error){
+var removals = map[string]removeFunc{
 	"Erase": func(ctx context.Context, l *pebblelog.Log) (eventlog.Receipt, error) {
 		return l.Erase(ctx, tkey("marked"), eventlog.RemoveOptions{Reason: "why"})
 	},
@@ -105,7 +107,7 @@ func TestRemovalIsCut(t *testing.T) {
 
 // afterCut judges what a cut has left, and reports whether the removal was
 // committed.
-func afterCut(t *testing.T, fs *vfs.MemFS, remove func(context.Context, *pebblelog.Log) (eventlog.Receipt, error), before []eventlog.Record, other string) bool {
+func afterCut(t *testing.T, fs *vfs.MemFS, remove removeFunc, before []eventlog.Record, other string) bool {
 	t.Helper()
 	ctx := context.Background()
 	l := mustOpen(t, small(fs))

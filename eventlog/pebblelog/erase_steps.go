@@ -408,6 +408,7 @@ func (l *Log) wouldRemove(ctx context.Context, r *removal) (eventlog.Receipt, er
 		return eventlog.Receipt{}, err
 	}
 	j := job{key: r.key, ord: r.ord}
+	var full []keyRange
 	ranges := append(l.rowsOf(r.ord, &row), rangeOf(eventlog.PlaceKeys, ordinalKey(prefixKey, r.ord)))
 	for _, rows := range ranges {
 		if rows.place == "" {
@@ -419,9 +420,10 @@ func (l *Log) wouldRemove(ctx context.Context, r *removal) (eventlog.Receipt, er
 		}
 		if p.Count > 0 {
 			row.count(p.Name, p.Count, p.Bytes)
+			full = append(full, rows) // an empty range would be taken for a block
 		}
 	}
-	if row.diskBytes, err = l.diskBytes(ctx, j.key, ranges); err != nil {
+	if row.diskBytes, err = l.diskBytes(ctx, j.key, full); err != nil {
 		return eventlog.Receipt{}, err
 	}
 	return row.describe(r.key, 0), nil
