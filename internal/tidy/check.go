@@ -47,6 +47,7 @@ func Checks() []Check {
 		{"marks", "no unfinished work is marked in Go files", checkMarks},
 		{"places", "no text names a path of somebody's machine or the host of a registry", checkPlaces},
 		{"dependencies", "every direct dependency is explained in docs/dependencies.md", checkDependencies},
+		{"promised", "every test that docs/durability.md names is there", checkPromised},
 	}
 }
 
