@@ -287,8 +287,8 @@ func (r *Redactor) callsOf(raw []byte) []byte {
 		one, err := rebuiltAlways(call, func(name string, value []byte) []byte {
 			switch {
 			case name == "id":
-				if id, ok := Unquote(value); ok {
-					r.calls[id] = r.calls[id]
+				if id, ok := Unquote(value); ok && !r.calls[id] {
+					r.calls[id] = false // of the message, its marker not placed
 				}
 				return value
 			case name == "function" && value[0] == '{':

@@ -295,3 +295,41 @@ func checkCompanion(ctx context.Context, log eventlog.Log, k eventlog.ThreadKey,
 	}
 	return faults
 }
+
+// testCompanionCopies is L30 of the companion stream: what was given may be
+// changed, and what is handed out is the caller's, whatever is read after it.
+func testCompanionCopies(t *testing.T, p *place) {
+	p.open()
+	k := key("t")
+	var want []string
+	for n := range 20 {
+		var entries []eventlog.Entry
+		for i := range 100 {
+			body := fmt.Sprintf("%d-%d-%0*d", n, i, i, 0)
+			want = append(want, body)
+			entries = append(entries, eventlog.Entry{Kind: "k", Body: []byte(body)})
+		}
+		if _, err := p.log.AppendCompanion(p.ctx, k, eventlog.CompanionBatch{Entries: entries}); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			clear(e.Body)
+		}
+	}
+	p.reopen()
+	once := p.companion(k, 0, 0)
+	for _, e := range p.companion(k, 0, 0) {
+		clear(e.Body)
+	}
+	if len(once) != len(want) {
+		t.Fatalf("%d entries of %d", len(once), len(want))
+	}
+	for i, e := range once {
+		if string(e.Body) != want[i] {
+			t.Fatalf("entry %d is %q, want %q", e.Seq, e.Body, want[i])
+		}
+	}
+	if again := p.companion(k, 0, 0); words(again) != words(once) {
+		t.Error("who was handed entries has changed the log")
+	}
+}

@@ -88,6 +88,7 @@ func Run(t *testing.T, factory func(t *testing.T) Factory) {
 		{"Holders", testHolders},
 		{"RecoveryClosesEachKind", testRecoveryClosesEachKind},
 		{"Companion", testCompanion},
+		{"CompanionCopies", testCompanionCopies},
 		{"CompanionRefused", testCompanionRefused},
 		{"CompanionKeys", testCompanionKeys},
 		{"CompanionRace", testCompanionRace},

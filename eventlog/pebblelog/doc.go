@@ -30,7 +30,8 @@
 // a caller looks at records.
 //
 // After a write error the log takes no more writes ([eventlog.ErrUnavailable]
-// with the cause) until it is opened again; reads go on.
+// with the cause) until the disk does and it has reopened its files, which it
+// tries by itself; reads go on.
 //
 // Keys and values are described in docs/format.md.
 package pebblelog
