@@ -66,7 +66,11 @@ func (l *Log) Backup(ctx context.Context, dir string) (eventlog.Backup, error) {
 	if err := l.mayBackup(&b); err != nil {
 		return fail(err)
 	}
-	key, err := l.noteBackup(ctx, b)
+	if ctx.Err() != nil {
+		return fail(ctx.Err())
+	}
+	// A note whose writing was broken off would name a backup that never was.
+	key, err := l.noteBackup(context.WithoutCancel(ctx), b)
 	if err != nil {
 		return fail(err)
 	}

@@ -51,10 +51,6 @@ func noSyncs(kind errorfs.OpKind, _ string) bool {
 	return kind == errorfs.OpFileSync || kind == errorfs.OpFileSyncData || kind == errorfs.OpFileSyncTo
 }
 
-func noNewFiles(kind errorfs.OpKind, _ string) bool {
-	return kind == errorfs.OpCreate || kind == errorfs.OpReuseForWrite || kind == errorfs.OpRename || kind == errorfs.OpRemove
-}
-
 func logWrites(kind errorfs.OpKind, file string) bool {
 	return kind == errorfs.OpFileWrite && strings.HasSuffix(file, ".log")
 }
