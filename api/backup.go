@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"net/http"
+	"path/filepath"
 
 	"github.com/agstore/agstore/api/problem"
 	"github.com/agstore/agstore/eventlog"
@@ -42,6 +43,9 @@ func (s *Server) backup(w http.ResponseWriter, r *http.Request) error {
 	var req BackupRequest
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, s.opts.BodyBytes)).Decode(&req); err != nil {
 		return badRequest("back up", "the body is an object with the member dir")
+	}
+	if req.Dir != "" && !filepath.IsAbs(req.Dir) {
+		return badRequest("back up", "dir is an absolute path on the machine of the server")
 	}
 	made, err := s.store.Backup(r.Context(), req.Dir)
 	if err != nil {

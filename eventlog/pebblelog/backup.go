@@ -10,9 +10,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -57,25 +59,32 @@ func (l *Log) Backup(ctx context.Context, dir string) (eventlog.Backup, error) {
 		if errors.As(err, &e) && e.Op == "back up" {
 			return eventlog.Backup{}, err
 		}
-		hint := "nothing was left there"
-		if isNoSpace(err) {
-			err = fmt.Errorf("%w: %w", eventlog.ErrNoSpace, err)
+		if errors.Is(err, eventlog.ErrInvalid) {
+			return eventlog.Backup{}, &eventlog.Error{Op: "back up", Err: err}
 		}
-		return eventlog.Backup{}, &eventlog.Error{Op: "back up", Err: damage(err), Hint: hint}
+		return eventlog.Backup{}, &eventlog.Error{Op: "back up", Err: damage(err), Hint: "nothing was left there"}
 	}
 	if err := l.mayBackup(&b); err != nil {
 		return fail(err)
 	}
+	defer l.backups.leave(b.Dir)
 	if ctx.Err() != nil {
 		return fail(ctx.Err())
 	}
+	row := backupRow{time: b.Time.UnixMicro(), position: b.Position, upTo: math.MaxUint64, dir: b.Dir}
 	// A note whose writing was broken off would name a backup that never was.
-	key, err := l.noteBackup(context.WithoutCancel(ctx), b)
+	key, err := l.noteBackup(context.WithoutCancel(ctx), nil, row)
 	if err != nil {
 		return fail(err)
 	}
-	err = l.reading("back up", eventlog.ThreadKey{}, func() error { return l.fillBackup(ctx, &b) })
+	err = l.fillBackup(ctx, &b, func() error {
+		_, err := l.noteBackup(ctx, key, row)
+		return err
+	})
 	if err != nil {
+		if _, left := l.opts.FS.Stat(b.Dir + partSuffix); !errors.Is(left, fs.ErrNotExist) {
+			return fail(err)
+		}
 		// It is not there, so it holds nothing.
 		return fail(errors.Join(err, l.writeRows(context.WithoutCancel(ctx), func(put func(key, value []byte)) error {
 			put(key, nil)
@@ -85,7 +94,33 @@ func (l *Log) Backup(ctx context.Context, dir string) (eventlog.Backup, error) {
 	return b, nil
 }
 
-// mayBackup checks where a backup is to be and describes it.
+// backupsUnderWay are the directories in which backups are being made.
+type backupsUnderWay struct {
+	mu   sync.Mutex
+	dirs map[string]bool
+}
+
+func (u *backupsUnderWay) enter(dir string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.dirs[dir] {
+		return false
+	}
+	if u.dirs == nil {
+		u.dirs = make(map[string]bool)
+	}
+	u.dirs[dir] = true
+	return true
+}
+
+func (u *backupsUnderWay) leave(dir string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.dirs, dir)
+}
+
+// mayBackup checks where a backup is to be and describes it. If it may be made,
+// nobody else makes one there.
 func (l *Log) mayBackup(b *eventlog.Backup) error {
 	if b.Dir == "" {
 		return &eventlog.InvalidError{Reason: "the directory of the backup is empty"}
@@ -103,18 +138,48 @@ func (l *Log) mayBackup(b *eventlog.Backup) error {
 	if _, err := l.opts.FS.Stat(b.Dir); err == nil {
 		return &eventlog.InvalidError{Reason: b.Dir + " exists; a backup makes a new directory"}
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return target("back up", b.Dir, err)
+	}
+	if !l.backups.enter(b.Dir) {
+		return &eventlog.InvalidError{Reason: "another backup is being made in " + b.Dir}
 	}
 	b.Time, b.Incarnation, b.Format = moment(l.opts.Now().UnixMicro()), l.meta.incarnation, FormatVersion
 	b.Position = l.mark.get()
 	return nil
 }
 
-// fillBackup makes the copy and gives it its name.
-func (l *Log) fillBackup(ctx context.Context, b *eventlog.Backup) (err error) {
+// target says that a fault is one of the place where a backup or a store is to
+// be made, not of the store that is open or of the backup that is read.
+func target(op, dir string, err error) error {
+	hint := "nothing was left there"
+	cause := fmt.Errorf("in %s: %w", dir, err)
+	switch {
+	case isNoSpace(err):
+		cause, hint = unavailable(cause), "make space on the disk that holds "+dir+"; "+hint
+	case errors.Is(err, syscall.EROFS):
+		cause, hint = unavailable(cause), "the file system that holds "+dir+" is read-only; "+hint
+	case errors.Is(err, fs.ErrPermission):
+		cause, hint = unavailable(cause), "give this process the right to write there; "+hint
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		cause, hint = &eventlog.InvalidError{Reason: fmt.Sprintf("%s cannot be made: %v", dir, err)}, ""
+	case isDisk(err):
+		cause = unavailable(cause)
+	}
+	return &eventlog.Error{Op: op, Err: cause, Hint: hint}
+}
+
+// onTarget reports whether a fault of copying is one of writing.
+func onTarget(err error) bool { return isNoSpace(err) || errors.Is(err, syscall.EROFS) }
+
+// fillBackup makes the copy and gives it its name. taken is called when it is
+// known what is in it.
+func (l *Log) fillBackup(ctx context.Context, b *eventlog.Backup, taken func() error) (err error) {
 	disk, part := l.opts.FS, b.Dir+partSuffix
+	if err := disk.MkdirAll(disk.PathDir(part), 0o700); err != nil {
+		return target("back up", b.Dir, err)
+	}
 	if err := disk.RemoveAll(part); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return target("back up", b.Dir, err)
 	}
 	defer func() {
 		if err != nil {
@@ -122,10 +187,31 @@ func (l *Log) fillBackup(ctx context.Context, b *eventlog.Backup) (err error) {
 		}
 	}()
 	// What was acknowledged is in the tables or, synced, in the write-ahead log.
-	if err := l.db.Checkpoint(part); err != nil {
+	if err := l.reading("back up", eventlog.ThreadKey{}, func() error {
+		err := l.db.Checkpoint(part)
+		if onTarget(err) || errors.Is(err, fs.ErrPermission) {
+			return target("back up", b.Dir, err) // nothing else is written
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	if err := taken(); err != nil {
 		return err
 	}
 	m := backupManifest{Backup: *b}
+	if err := m.describe(ctx, disk, part); err != nil {
+		return target("back up", b.Dir, err)
+	}
+	*b = m.Backup
+	if err := publishDir(disk, part, b.Dir); err != nil {
+		return target("back up", b.Dir, err)
+	}
+	return nil
+}
+
+// describe lists the files of a backup, in it.
+func (m *backupManifest) describe(ctx context.Context, disk vfs.FS, part string) error {
 	names, err := disk.List(part)
 	if err != nil {
 		return err
@@ -145,11 +231,7 @@ func (l *Log) fillBackup(ctx context.Context, b *eventlog.Backup) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := writeFile(disk, disk.PathJoin(part, backupFile), append(text, '\n')); err != nil {
-		return err
-	}
-	*b = m.Backup
-	return publishDir(disk, part, b.Dir)
+	return writeFile(disk, disk.PathJoin(part, backupFile), append(text, '\n'))
 }
 
 // copyFile reads a file, and writes it to another, synced, if that has a name. It
@@ -217,15 +299,21 @@ func syncDir(disk vfs.FS, dir string) error {
 }
 
 // noteBackup makes the log remember a backup, before there is one: what a crash
-// leaves half remembered can be looked for, a forgotten copy cannot.
-func (l *Log) noteBackup(ctx context.Context, b eventlog.Backup) (key []byte, err error) {
-	err = l.writeRows(ctx, func(put func(key, value []byte)) error {
-		number := uint64(1)
-		if err := l.lastBackup(&number); err != nil {
-			return err
+// leaves half remembered can be looked for, a forgotten copy cannot. Until the
+// copy is taken it may hold whatever is written; then, called again with the key,
+// it notes up to where it may.
+func (l *Log) noteBackup(ctx context.Context, key []byte, row backupRow) ([]byte, error) {
+	err := l.writeRows(ctx, func(put func(key, value []byte)) error {
+		if key != nil {
+			row.upTo = l.position
+		} else {
+			number := uint64(1)
+			if err := l.lastBackup(&number); err != nil {
+				return err
+			}
+			key = backupKey(number)
 		}
-		key = backupKey(number)
-		put(key, l.enc.backup(backupRow{time: b.Time.UnixMicro(), position: b.Position, dir: b.Dir}))
+		put(key, l.enc.backup(row))
 		return nil
 	})
 	return key, err

@@ -171,7 +171,8 @@ type (
 	}
 	backupRow struct {
 		time     int64
-		position uint64
+		position uint64 // up to which everything is in it
+		upTo     uint64 // up to which something may be in it; the highest: it was never completed
 		dir      string
 	}
 	keyRow struct {
@@ -323,9 +324,10 @@ func (e *encoder) lease(r leaseRow) []byte {
 }
 
 func (e *encoder) backup(r backupRow) []byte {
-	e.begin(3)
+	e.begin(4)
 	e.time(r.time)
 	e.uint(r.position)
+	e.uint(r.upTo)
 	e.text(r.dir)
 	return e.finish()
 }
@@ -529,8 +531,8 @@ func (d *decoder) lease(value []byte) (r leaseRow, err error) {
 }
 
 func (d *decoder) backup(value []byte) (r backupRow, err error) {
-	d.begin(value, 3)
-	r.time, r.position, r.dir = d.time(), d.uint(), d.text()
+	d.begin(value, 4)
+	r.time, r.position, r.upTo, r.dir = d.time(), d.uint(), d.uint(), d.text()
 	return r, d.end()
 }
 

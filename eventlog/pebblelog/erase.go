@@ -311,7 +311,7 @@ func (b *builder) dropLeases() {
 func (l *Log) backupsSince(position uint64) (out []string) {
 	_ = l.scan(backupPrefix(), func(_, value []byte) error {
 		row, err := l.dec.backup(value)
-		if err == nil && row.position >= position && len(out) < maxHolders {
+		if err == nil && row.upTo >= position && len(out) < maxHolders {
 			out = append(out, fmt.Sprintf("the backup %s of %s", row.dir, moment(row.time).Format(time.RFC3339)))
 		}
 		return err

@@ -109,7 +109,7 @@ func TestValuesRoundTrip(t *testing.T) {
 		k := keyRow{first: u("first"), last: u("last"), digest: digest, position: u("position"), time: i("time")}
 		gotKey, err := d.key(e.key(k))
 		same("key", gotKey, k, err)
-		ba := backupRow{time: i("time"), position: u("position"), dir: s("dir")}
+		ba := backupRow{time: i("time"), position: u("position"), upTo: u("upTo"), dir: s("dir")}
 		gotBackup, err := d.backup(e.backup(ba))
 		same("backup", gotBackup, ba, err)
 		st := storeRow{format: u("format"), incarnation: s("incarnation"), created: i("created")}

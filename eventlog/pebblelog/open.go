@@ -38,6 +38,7 @@ type Log struct {
 	failure *failure
 	due     *deadlines
 	remover *remover
+	backups backupsUnderWay
 
 	queue    *queue
 	groups   sync.Pool // of *group
