@@ -105,6 +105,9 @@ func TestBackupsAreTheOwners(t *testing.T) {
 		web := httptest.NewServer(c.handler)
 		cl := client.New(web.URL, client.Options{})
 		_, listed := cl.Backups(t.Context())
+		if _, err := cl.Backup(t.Context(), "relative"); c.status == 0 && !errors.Is(err, eventlog.ErrInvalid) {
+			t.Errorf("%s: a relative directory: %v", name, err)
+		}
 		_, made := cl.Backup(t.Context(), dir)
 		if statusOf(listed) != c.status || statusOf(made) != c.status {
 			t.Errorf("%s: list %v, backup %v; want status %d", name, listed, made, c.status)

@@ -228,3 +228,97 @@ func TestRestorePlace(t *testing.T) {
 		t.Errorf("left in the mount point: %v, %v", names, err)
 	}
 }
+
+// A directory is a store also when it has lost its owner file, which an operator
+// may be told to remove; a backup is none, and is not written to.
+func TestExists(t *testing.T) {
+	dir := t.TempDir()
+	data, backup := filepath.Join(dir, "d"), filepath.Join(dir, "b")
+	exists := func(dir string, want bool) {
+		t.Helper()
+		if got, err := pebblelog.Exists(dir); err != nil || got != want {
+			t.Errorf("%s exists: %v, %v; want %v", filepath.Base(dir), got, err, want)
+		}
+	}
+	exists(data, false)
+	l, err := pebblelog.Open(data, pebblelog.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Backup(context.Background(), backup); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	exists(data, true)
+	if err := os.Remove(filepath.Join(data, "owner.json")); err != nil {
+		t.Fatal(err)
+	}
+	exists(data, true)
+	exists(backup, false)
+	before, err := os.ReadDir(backup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pebblelog.Open(backup, pebblelog.Options{}); !errors.Is(err, eventlog.ErrInvalid) {
+		t.Errorf("open a backup to write: %v, want %v", err, eventlog.ErrInvalid)
+	}
+	if after, err := os.ReadDir(backup); err != nil || len(after) != len(before) {
+		t.Errorf("the backup after it: %v, %v; was %v", after, err, before)
+	}
+}
+
+// A table that is not as long as it was is damage, and so is a store without the
+// marker of its MANIFEST, however it is opened.
+func TestFilesOfAnotherSize(t *testing.T) {
+	ctx := context.Background()
+	for name, spoil := range map[string]func(disk vfs.FS, path string) error{
+		".sst": func(disk vfs.FS, path string) error {
+			f, err := disk.Create(path, vfs.WriteCategoryUnspecified)
+			if err != nil {
+				return err
+			}
+			return f.Close()
+		},
+		"marker.manifest.": func(disk vfs.FS, path string) error { return disk.Remove(path) },
+	} {
+		disk := vfs.NewMem()
+		opts := pebblelog.Options{FS: disk}
+		l, err := pebblelog.Open("d", opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		batch := eventlog.Batch{Events: [][]byte{[]byte(`{"type":"CUSTOM","name":"n","value":1}`)}}
+		if _, err := l.Append(ctx, eventlog.ThreadKey{Scope: "s", Thread: "t"}, batch); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		names, err := disk.List("d")
+		if err != nil {
+			t.Fatal(err)
+		}
+		spoiled := false
+		for _, file := range names {
+			if strings.Contains(file, name) {
+				spoiled = true
+				if err := spoil(disk, disk.PathJoin("d", file)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if !spoiled {
+			t.Fatalf("no %s among %v", name, names)
+		}
+		for _, open := range []func(string, pebblelog.Options) (*pebblelog.Log, error){pebblelog.Open, pebblelog.OpenReadOnly} {
+			if l, err := open("d", opts); !errors.Is(err, eventlog.ErrCorrupt) {
+				t.Errorf("%s: %v, want %v", name, err, eventlog.ErrCorrupt)
+				if err == nil {
+					l.Close()
+				}
+			}
+		}
+	}
+}

@@ -67,6 +67,17 @@ func advice(err error, dir string) string {
 	return ""
 }
 
+// ofFiles gives an error of opening the engine its kind: what the system did not
+// refuse is wrong with what the files hold, as a table of another size than the
+// MANIFEST says.
+func ofFiles(err error) error {
+	var number syscall.Errno
+	if errors.As(err, &number) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errDamaged, err)
+}
+
 // undamaged refuses a directory that has files of a store but not the marker
 // without which the engine would take it for empty, and remove them.
 func undamaged(files vfs.FS, dir string) error {
@@ -77,7 +88,7 @@ func undamaged(files vfs.FS, dir string) error {
 	store := ""
 	for _, name := range names {
 		switch {
-		case strings.HasPrefix(name, "marker.manifest."):
+		case strings.HasPrefix(name, markerPrefix+"manifest."):
 			return nil
 		case strings.HasSuffix(name, ".sst"), strings.HasSuffix(name, ".log"),
 			strings.HasPrefix(name, "OPTIONS-"), strings.HasPrefix(name, "marker.format-version."):

@@ -116,6 +116,9 @@ func open(dir string, opts Options) (*Log, error) {
 
 // writeLock locks a directory, which it makes if need be.
 func writeLock(dir string, opts Options) (io.Closer, error) {
+	if err := noBackup(dir, opts.FS); err != nil {
+		return nil, err
+	}
 	if err := opts.FS.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}

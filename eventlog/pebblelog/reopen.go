@@ -280,6 +280,9 @@ func (l *Log) openEngine(readOnly bool) (err error) {
 		l.opts.engine(o)
 	}
 	db, err := pebble.Open(l.dir, o)
+	if err != nil {
+		err = ofFiles(err)
+	}
 	if err == nil && !readOnly {
 		t.opened(db)
 		if err = g.arm(); err != nil {

@@ -98,6 +98,9 @@ func mustExist(dir string, fs vfs.FS) error {
 		return err
 	}
 	if !desc.Exists {
+		if err := undamaged(fs, dir); err != nil {
+			return err
+		}
 		return fmt.Errorf("store %w", eventlog.ErrNotFound)
 	}
 	return nil
