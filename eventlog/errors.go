@@ -149,6 +149,8 @@ func (e *FencedError) Error() string {
 	switch {
 	case e.Current > e.Epoch:
 		return fmt.Sprintf("%v: run %q was taken over by %s (epoch %d, yours %d)", ErrFenced, e.Run, e.Owner, e.Current, e.Epoch)
+	case e.Status == agui.RunRunning && e.Current > 0:
+		return fmt.Sprintf("%v: run %q is written by %s (epoch %d, yours %d)", ErrFenced, e.Run, e.Owner, e.Current, e.Epoch)
 	case e.Status == agui.RunRunning:
 		return fmt.Sprintf("%v: nobody holds run %q", ErrFenced, e.Run)
 	}

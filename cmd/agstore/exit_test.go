@@ -96,6 +96,8 @@ func TestUsageErrors(t *testing.T) {
 		{"[at run]", "show t --at 1 --run r"},
 		{"[history transcript]", "show t --history --transcript"},
 		{"[history messages]", "show t --history --messages 1"},
+		{"--scope is empty", "erase t --yes --scope="},
+		{"--data is empty", "threads --data="},
 		{"--scope", "threads --server http://127.0.0.1:1 --scope acme"},
 		{"loopback", "serve --listen 0.0.0.0:0"},
 		{"loopback", "serve --listen :0"},

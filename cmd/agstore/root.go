@@ -103,6 +103,11 @@ func (a *app) validate() error {
 	if !slices.Contains([]string{"", "relative", "iso", "delta"}, a.times) {
 		return &usageError{text: fmt.Sprintf("--time %s: relative, iso or delta", a.times)}
 	}
+	for flag, value := range map[string]string{"scope": a.scope, "data": a.data} {
+		if value == "" { // an unset variable of a script, not the default
+			return &usageError{text: "--" + flag + " is empty", hint: "leave it out for the default"}
+		}
+	}
 	if a.server != "" && a.scope != agstore.DefaultScope {
 		return &usageError{text: "--scope: a server acts in its own scope", hint: "leave out --scope, or use --data where the store is"}
 	}
