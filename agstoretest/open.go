@@ -84,8 +84,8 @@ func Check(ctx context.Context, store *agstore.Store) []error {
 // sameView compares the kept view of a thread's head with one folded anew.
 func sameView(ctx context.Context, scope *agstore.Scope, thread string) error {
 	kept, err := scope.View(ctx, thread)
-	if errors.Is(err, eventlog.ErrThreadNotFound) {
-		return nil // erased
+	if errors.Is(err, eventlog.ErrErased) {
+		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("its view: %w", err)
