@@ -364,6 +364,17 @@ func (f *gateFile) Preallocate(offset, length int64) error {
 	return f.File.Preallocate(offset, length)
 }
 
+// Stat asks how long a file is, as the engine does of a write-ahead log that it
+// reuses; it ends the process if that cannot be told.
+func (f *gateFile) Stat() (vfs.FileInfo, error) {
+	info, err := f.File.Stat()
+	if err == nil || !f.wal {
+		return info, err
+	}
+	f.gate.note("stat", f.path, err, f.wal)
+	return sunk{name: f.path}.Stat()
+}
+
 // Close closes the file whatever has happened. Where it must have been synced,
 // that was done before; an error is taken in all the same.
 func (f *gateFile) Close() error {
