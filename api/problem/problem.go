@@ -51,6 +51,8 @@ type Problem struct {
 	Dir      string `json:"dir,omitempty"`
 	Removal  string `json:"removal,omitempty"` // of a gap from first to last
 	Erased   string `json:"erased,omitempty"`  // when
+	Found    int    `json:"found,omitempty"`   // the version of what
+	Known    int    `json:"known,omitempty"`   // the newest version that the server knows
 
 	cause error // of a problem made by Of
 }
@@ -78,6 +80,7 @@ func kinds() []kind {
 		{"invalid_event", http.StatusUnprocessableEntity, eventlog.ErrInvalidEvent},
 		{"too_large", http.StatusRequestEntityTooLarge, eventlog.ErrTooLarge},
 		{"invalid", http.StatusBadRequest, eventlog.ErrInvalid},
+		{"version", http.StatusInternalServerError, eventlog.ErrVersion},
 		{"corrupt", http.StatusInternalServerError, eventlog.ErrCorrupt},
 		{"no_space", http.StatusInsufficientStorage, eventlog.ErrNoSpace},
 		{"unavailable", http.StatusServiceUnavailable, eventlog.ErrUnavailable},
@@ -96,6 +99,7 @@ var hints = map[string]string{
 	"fenced":           "stop writing the run: it has ended, or somebody else writes it",
 	"gap":              "start again from the beginning: what is left begins behind the gap",
 	"erased":           "it is gone for good; the receipt says when and why",
+	"version":          "use the version of agstore that wrote the store, or a newer one",
 	"run_not_found":    "agstore runs, or GET /v1/threads/{thread}/runs, lists the runs",
 }
 
@@ -166,6 +170,9 @@ func (p *Problem) describe(err error) {
 	}
 	if e := (*eventlog.TooLargeError)(nil); errors.As(err, &e) {
 		p.What, p.Size, p.Limit = e.What, e.Size, e.Limit
+	}
+	if e := (*eventlog.VersionError)(nil); errors.As(err, &e) {
+		p.What, p.Found, p.Known = e.What, e.Found, e.Known
 	}
 	if e := (*eventlog.LockedError)(nil); errors.As(err, &e) {
 		p.PID, p.Host, p.Dir, p.Since = e.PID, e.Host, e.Dir, e.Since.UTC().Format(time.RFC3339Nano)
@@ -241,6 +248,8 @@ func (p *Problem) root() error {
 		return &agui.InvalidEventError{Offset: p.Offset, Reason: p.Reason}
 	case p.Code == "too_large" && p.Limit != 0:
 		return &eventlog.TooLargeError{What: p.What, Size: p.Size, Limit: p.Limit}
+	case p.Code == "version" && p.Found != 0:
+		return &eventlog.VersionError{What: p.What, Found: p.Found, Known: p.Known}
 	case p.Code == "locked":
 		since, _ := time.Parse(time.RFC3339Nano, p.Since)
 		return &eventlog.LockedError{Dir: p.Dir, PID: p.PID, Host: p.Host, Since: since}

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -41,7 +44,9 @@ func TestErrorsCrossTheNetwork(t *testing.T) {
 		{eventlog.ErrInvalid, eventlog.ErrInvalid, 400},
 		{&eventlog.InvalidError{Reason: "the thread id is empty"}, eventlog.ErrInvalid, 400},
 		{eventlog.ErrCorrupt, eventlog.ErrCorrupt, 500},
+		{&eventlog.VersionError{What: "value", Found: 3, Known: 2}, eventlog.ErrVersion, 500},
 		{eventlog.ErrNoSpace, eventlog.ErrNoSpace, 507},
+		{eventlog.ErrReadOnly, eventlog.ErrReadOnly, 403},
 		{eventlog.ErrUnavailable, eventlog.ErrUnavailable, 503},
 		{eventlog.ErrClosed, eventlog.ErrClosed, 503},
 		{context.DeadlineExceeded, context.DeadlineExceeded, 504},
@@ -62,6 +67,41 @@ func TestErrorsCrossTheNetwork(t *testing.T) {
 				t.Errorf("got %#v, sent was %#v", e.Err, c.err)
 			}
 		})
+	}
+}
+
+// Every error that the log declares has a row in the table, and the ones with
+// fields are among those above.
+func TestEveryErrorHasAProblem(t *testing.T) {
+	sources, err := filepath.Glob("../../eventlog/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(name string) string {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	table, tests := read("problem.go"), read("problem_test.go")
+	sentinel, typed := regexp.MustCompile(`(?m)^\t(Err\w+)\s+= `), regexp.MustCompile(`(?m)^type (\w+Error) struct`)
+	found := 0
+	for _, name := range sources {
+		text := read(name)
+		for _, m := range sentinel.FindAllStringSubmatch(text, -1) {
+			if found++; !strings.Contains(table, "eventlog."+m[1]+"}") {
+				t.Errorf("%s has no row", m[1])
+			}
+		}
+		for _, m := range typed.FindAllStringSubmatch(text, -1) {
+			if found++; !strings.Contains(tests, "&eventlog."+m[1]+"{") {
+				t.Errorf("%s is not shown to cross", m[1])
+			}
+		}
+	}
+	if found < 25 {
+		t.Errorf("only %d errors were found", found)
 	}
 }
 

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,7 +34,7 @@ var (
 )
 
 // fixtureScopes are the scopes of the fixture.
-var fixtureScopes = []string{"acme", "b\x00c"}
+var fixtureScopes = []string{"acme", "b\x00c", "life"}
 
 // TestWriteFixture writes a store to the directory that AGSTORE_WRITE_FIXTURE
 // names, and beside it what it reads as.
@@ -42,20 +44,20 @@ func TestWriteFixture(t *testing.T) {
 		dir = filepath.Join(t.TempDir(), "store")
 	}
 	fs := vfs.NewCrashableMem()
-	now := fixtureBegin
+	var ticks atomic.Int64
 	opts := Options{FS: fs, Owner: "fixture/1", Now: func() time.Time {
-		now = now.Add(time.Second + time.Microsecond)
-		return now
+		return fixtureBegin.Add(time.Duration(ticks.Add(1)) * (time.Second + time.Microsecond))
 	}}
 	l := fixtureOpen(t, opts)
 	fixtureTables(t, l)
+	fixtureLife(t, l)
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
 	l = fixtureOpen(t, opts)
 	fixtureTail(t, l)
 	reads := describeStore(t, l)
-	left := fs.CrashClone(vfs.CrashCloneCfg{}) // the process dies here
+	left := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 2))}) // the process dies here, and the machine does not
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -194,92 +196,6 @@ func fixtureTail(t *testing.T, l eventlog.Log) {
 	}
 }
 
-// The lines of what a store reads as.
-type (
-	threadLine struct {
-		Thread  string      `json:"thread"`
-		Scope   string      `json:"scope"`
-		Created time.Time   `json:"created"`
-		Updated time.Time   `json:"updated"`
-		LastSeq uint64      `json:"lastSeq"`
-		Head    agui.RunKey `json:"head"`
-	}
-	runLine struct {
-		Run     agui.RunKey     `json:"run"`
-		Parent  agui.RunKey     `json:"parent"`
-		Seqs    [4]uint64       `json:"seqs"` // parent, first, last, end
-		Events  uint64          `json:"events"`
-		Status  agui.RunStatus  `json:"status"`
-		Started time.Time       `json:"started"`
-		Ended   time.Time       `json:"ended"`
-		Origin  eventlog.Origin `json:"origin"`
-		Held    bool            `json:"held"`
-		Epoch   uint64          `json:"epoch"`
-		Owner   string          `json:"owner"`
-		Digest  []byte          `json:"digest"`
-	}
-	recordLine struct {
-		Seq      uint64          `json:"seq"`
-		Position uint64          `json:"position"`
-		Time     time.Time       `json:"time"`
-		Run      agui.RunKey     `json:"run"`
-		Type     agui.Type       `json:"type"`
-		Origin   eventlog.Origin `json:"origin"`
-		Echo     bool            `json:"echo"`
-		Unknown  bool            `json:"unknownParent"`
-		Event    string          `json:"event"`
-	}
-	commitLine struct {
-		Commit uint64    `json:"commit"`
-		Scope  string    `json:"scope"`
-		Thread string    `json:"thread"`
-		First  uint64    `json:"first"`
-		Count  int       `json:"count"`
-		Time   time.Time `json:"time"`
-	}
-)
-
-// describeStore is all that a reader sees of a store of the fixture's scopes,
-// as JSON lines.
-func describeStore(t *testing.T, l eventlog.Log) []byte {
-	t.Helper()
-	ctx := context.Background()
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	line := func(v any, err error) {
-		t.Helper()
-		if err == nil {
-			err = enc.Encode(v)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, scope := range fixtureScopes {
-		for th, err := range l.Threads(ctx, scope, "") {
-			line(threadLine{th.Key.Thread, th.Key.Scope, th.Created, th.Updated, th.LastSeq, th.Head}, err)
-			runs, err := l.Runs(ctx, th.Key)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, r := range runs {
-				line(runLine{
-					r.Key, r.Parent, [4]uint64{r.ParentSeq, r.FirstSeq, r.LastSeq, r.EndSeq}, r.Events, r.Status, r.Started, r.Ended,
-					r.Origin, r.Held, r.Epoch, r.Owner, r.InputDigest[:],
-				}, nil)
-			}
-			for r, err := range l.Read(ctx, th.Key, eventlog.ReadOptions{}) {
-				line(recordLine{r.Seq, r.Position, r.Time, r.Run, r.Type, r.Origin, r.Echo, r.UnknownParent, string(r.Event)}, err)
-			}
-		}
-	}
-	for c, err := range l.Commits(ctx, 1) {
-		line(commitLine{c.Position, c.Thread.Scope, c.Thread.Thread, c.First, c.Count, c.Time}, err)
-	}
-	return out.Bytes()
-}
-
 // writeOut copies a store from memory to the disk. Who held it is said of a
 // process that never was.
 func writeOut(t *testing.T, fs vfs.FS, dir string) {
@@ -292,7 +208,13 @@ func writeOut(t *testing.T, fs vfs.FS, dir string) {
 		case "LOCK":
 			continue
 		case "owner.json":
-			data = []byte(`{"pid":1,"host":"fixture","since":"2026-01-02T03:04:05Z"}` + "\n")
+			who := readOwner("store", fs)
+			who.PID, who.Host, who.Since = 1, "fixture", fixtureBegin.Truncate(time.Second)
+			text, err := json.Marshal(who)
+			if err != nil {
+				t.Fatal(err)
+			}
+			data = append(text, '\n')
 		}
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
 			t.Fatal(err)

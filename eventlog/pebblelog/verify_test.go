@@ -98,6 +98,9 @@ func TestFixturesVerify(t *testing.T) {
 		l := fixtureOpen(t, Options{FS: memoryOf(t, fixtureFiles(t, version)), Now: func() time.Time { return fixtureLater }})
 		clean(t, l)
 		fixtureGoesOn(t, l)
+		if version >= FormatLifecycle {
+			fixtureLifeGoesOn(t, l)
+		}
 		clean(t, l)
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
