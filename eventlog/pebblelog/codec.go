@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math"
 	"slices"
 
 	"github.com/agstore/agstore/agui"
@@ -30,6 +31,7 @@ const (
 	threadVersion = 2
 	commitVersion = 2
 	leaseVersion  = 2
+	backupVersion = 2
 )
 
 // typeNumbers gives the types of AG-UI 1.0 their numbers in a record header,
@@ -324,7 +326,7 @@ func (e *encoder) lease(r leaseRow) []byte {
 }
 
 func (e *encoder) backup(r backupRow) []byte {
-	e.begin(4)
+	e.beginVersion(backupVersion, 4)
 	e.time(r.time)
 	e.uint(r.position)
 	e.uint(r.upTo)
@@ -531,8 +533,12 @@ func (d *decoder) lease(value []byte) (r leaseRow, err error) {
 }
 
 func (d *decoder) backup(value []byte) (r backupRow, err error) {
-	d.begin(value, 4)
-	r.time, r.position, r.upTo, r.dir = d.time(), d.uint(), d.uint(), d.text()
+	version := d.begin(value, 3, 4)
+	r.time, r.position, r.upTo = d.time(), d.uint(), math.MaxUint64
+	if version >= backupVersion {
+		r.upTo = d.uint()
+	}
+	r.dir = d.text()
 	return r, d.end()
 }
 

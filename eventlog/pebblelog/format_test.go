@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"errors"
+	"math"
 	"os"
 	"reflect"
 	"strings"
@@ -205,5 +206,12 @@ func TestFirstFormatIsRead(t *testing.T) {
 	}
 	if le, err := d.lease(e.empty()); err != nil || le != (leaseRow{}) {
 		t.Errorf("lease: %+v, %v", le, err)
+	}
+	e.begin(3)
+	e.time(4)
+	e.uint(5)
+	e.text("d")
+	if b, err := d.backup(e.finish()); err != nil || b != (backupRow{time: 4, position: 5, upTo: math.MaxUint64, dir: "d"}) {
+		t.Errorf("backup: %+v, %v", b, err)
 	}
 }
