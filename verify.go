@@ -114,6 +114,12 @@ func (s *Store) verifyView(ctx context.Context, key eventlog.ThreadKey, yield fu
 	return fault("the kept view is not what its records fold to")
 }
 
+// VerifyDir looks for faults in the log of a store that no process holds, and
+// that perhaps cannot be opened. It writes nothing. See pebblelog.VerifyDir.
+func VerifyDir(ctx context.Context, dir string, opts eventlog.VerifyOptions) iter.Seq2[eventlog.Fault, error] {
+	return pebblelog.VerifyDir(ctx, dir, pebblelog.Options{}, opts)
+}
+
 // Repair looks for faults in the log of a store that no process holds, and
 // writes anew what is derived. See pebblelog.Repair.
 func Repair(ctx context.Context, dir string, opts eventlog.VerifyOptions) iter.Seq2[eventlog.Mended, error] {

@@ -55,6 +55,9 @@ func (a *app) verifyCommand() *cobra.Command {
 				err = a.repair(ctx, thread, &v)
 			} else {
 				err = a.with(ctx, reading, func(c *client.Client) error { return a.verify(ctx, c, thread, &v) })
+				if errors.Is(err, eventlog.ErrCorrupt) && v == (verdict{}) {
+					err = a.verifyDir(ctx, thread, &v) // it cannot be opened
+				}
 			}
 			if err != nil {
 				return err
@@ -93,16 +96,41 @@ func (a *app) verify(ctx context.Context, c *client.Client, thread string, v *ve
 	return nil
 }
 
-func (a *app) repair(ctx context.Context, thread string, v *verdict) error {
-	if err := a.exists(); err != nil {
-		return err
+// verifyDir looks at a store that cannot be opened.
+func (a *app) verifyDir(ctx context.Context, thread string, v *verdict) error {
+	lines := json.NewEncoder(a.io.out)
+	for f, err := range agstore.VerifyDir(ctx, a.data, a.verifyOptions(thread, v)) {
+		if err != nil {
+			return err
+		}
+		v.faults++
+		line := api.VerifyLine{Fault: api.FaultOf(f)}
+		if a.json {
+			err = lines.Encode(line)
+		} else {
+			err = a.printFault(line.Fault, nil)
+		}
+		if err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+func (a *app) verifyOptions(thread string, v *verdict) eventlog.VerifyOptions {
 	opts := eventlog.VerifyOptions{Progress: func(p eventlog.VerifyProgress) { v.done = p }}
 	if thread != "" {
 		opts.Thread = &eventlog.ThreadKey{Scope: a.scope, Thread: thread}
 	}
+	return opts
+}
+
+func (a *app) repair(ctx context.Context, thread string, v *verdict) error {
+	if err := a.exists(); err != nil {
+		return err
+	}
 	lines := json.NewEncoder(a.io.out)
-	for m, err := range agstore.Repair(ctx, a.data, opts) {
+	for m, err := range agstore.Repair(ctx, a.data, a.verifyOptions(thread, v)) {
 		if errors.Is(err, eventlog.ErrLocked) {
 			return &hinted{err, "a store is repaired when nobody has it: end the program that holds it first"}
 		}

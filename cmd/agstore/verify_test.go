@@ -50,5 +50,15 @@ func TestVerifyDamaged(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c.fails(exitDamaged, "damaged", "verify")
+	r := c.run("verify")
+	if r.code != int(exitDamaged) || !strings.HasPrefix(r.out, "unreadable_block\t") {
+		t.Errorf("exit %d\n%s%s", r.code, r.out, r.err)
+	}
+	// Nor does a table that ends too early keep the others from being told of.
+	if err := os.Truncate(tables[0], 100); err != nil {
+		t.Fatal(err)
+	}
+	if r := c.run("verify", "--json"); r.code != int(exitDamaged) || !strings.Contains(r.out, filepath.Base(tables[0])) {
+		t.Errorf("exit %d\n%s%s", r.code, r.out, r.err)
+	}
 }

@@ -60,22 +60,7 @@ func repair(ctx context.Context, dir string, opts Options, what eventlog.VerifyO
 	if err := l.identify(); err != nil {
 		return err
 	}
-	v := newVerifier(ctx, what)
-	v.witness = l.witness
-	// What the latest commit says does not matter here.
-	if err := l.last(prefixCommit, func(key, _ []byte) error {
-		v.mark = commitPosition(key)
-		return nil
-	}); err != nil {
-		return err
-	}
-	v.read = func(do func(pebble.Reader) error) error {
-		snap := l.db.NewSnapshot()
-		return errors.Join(do(snap), snap.Close())
-	}
-	v.files = func(each func(name string, err error, of *pebble.SSTableInfo)) error {
-		return checkTables(l.db, opts.FS, dir, each)
-	}
+	v := l.offline(ctx, what)
 	var failed error
 	v.yield = func(f finding) bool {
 		m := eventlog.Mended{Fault: f.fault}

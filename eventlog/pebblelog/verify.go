@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"math/big"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -204,7 +205,14 @@ func (v *verifier) unreadable(err error, from, to []byte) {
 	if info := pebble.ExtractDataCorruptionInfo(err); info != nil {
 		place = info.Path + ", " + place
 	}
-	v.fault(eventlog.Fault{Kind: eventlog.FaultBlock, Place: place, Detail: err.Error()})
+	v.fault(eventlog.Fault{Kind: eventlog.FaultBlock, Place: place, Detail: wording(err)})
+}
+
+// wording is the first line of an error's text: what the engine adds behind it is
+// for programs.
+func wording(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
 }
 
 // walk visits the keys from one to an end, until visit says that it is enough,

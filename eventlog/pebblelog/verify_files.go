@@ -21,7 +21,7 @@ func (v *verifier) tables() error {
 		}
 		v.blocks[err.Error()] = true
 		v.fault(eventlog.Fault{
-			Kind: eventlog.FaultBlock, Detail: err.Error(),
+			Kind: eventlog.FaultBlock, Detail: wording(err),
 			Place: fmt.Sprintf("%s, keys %s to %s", name, hex.EncodeToString(of.Smallest.UserKey), hex.EncodeToString(of.Largest.UserKey)),
 		})
 	})
