@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os/user"
@@ -59,6 +60,9 @@ func (a *app) remove(ctx context.Context, r *removing, question string, do func(
 		receipt, err = do(c, r.request(false))
 		return err
 	})
+	if errors.Is(err, eventlog.ErrRunActive) {
+		return &hinted{err, "try again when it has ended, or give --force to end it"}
+	}
 	if err != nil {
 		return err
 	}
