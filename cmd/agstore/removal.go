@@ -61,7 +61,7 @@ func (a *app) remove(ctx context.Context, r *removing, question string, do func(
 		return err
 	})
 	if errors.Is(err, eventlog.ErrRunActive) {
-		return &hinted{err, "try again when it has ended, or give --force to end it"}
+		return &hinted{err, "try again when it has ended, or give --force not to wait for that"}
 	}
 	if err != nil {
 		return err
