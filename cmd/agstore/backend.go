@@ -27,7 +27,7 @@ const (
 
 // lockPatience is how long a command waits for another short one that has the
 // store just now.
-const lockPatience = time.Second
+const lockPatience = 2 * time.Second
 
 // connect reaches the store, one way or another, as a client of the API. What is
 // open for it is closed by the function it returns.

@@ -187,7 +187,7 @@ func TestBriefLockIsWaitedFor(t *testing.T) {
 	c := newCLI(t)
 	c.with(turn("r1", "", "hello")).ok("import", "t", "-")
 	var calls []*exec.Cmd
-	for range 6 {
+	for range 4 {
 		cmd, err := thisBinary(t.Context(), "show", "t", "--data", c.data)
 		if err != nil {
 			t.Fatal(err)
