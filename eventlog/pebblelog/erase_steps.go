@@ -153,9 +153,16 @@ func (l *Log) resumeRemovals() error {
 	d := newDecoder()
 	return l.reading("resume removals", eventlog.ThreadKey{}, func() error {
 		return l.scan([]byte{prefixPending}, func(key, _ []byte) error {
+			if len(key) != recordKeyBytes {
+				l.passBy(unrecovered(eventlog.ThreadKey{}, 0, errDamaged))
+				return nil
+			}
 			j := job{ord: commitPosition(key[:9]), number: recordSeq(key)}
 			var err error
 			if j.key, err = l.threadKey(d, j.ord); err != nil {
+				if l.passBy(unrecovered(j.key, j.ord, err)) {
+					return nil
+				}
 				return err
 			}
 			l.remover.add(j)

@@ -69,6 +69,8 @@ func runRowKey(ord uint64, run uint32) []byte {
 	return binary.BigEndian.AppendUint32(ordinalKey(prefixRun, ord), run)
 }
 
+const leaseKeyBytes = 13
+
 func leaseKey(ord uint64, run uint32) []byte {
 	return binary.BigEndian.AppendUint32(ordinalKey(prefixLease, ord), run)
 }

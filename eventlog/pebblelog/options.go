@@ -76,7 +76,9 @@ type Listener struct {
 	// position: what the failed writes left was found up to there. away is the
 	// time since WriteFailed.
 	Reopened func(position uint64, away time.Duration)
-	// EngineError: the engine reports a fault that fails no call by itself.
+	// EngineError: the engine reports a fault that fails no call by itself. Or a
+	// thread is damaged, so that opening the log has left its runs, or a removal
+	// from it, as they were.
 	EngineError func(err error)
 }
 

@@ -2,6 +2,8 @@ package pebblelog
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -19,6 +21,9 @@ const recoverThreads = 256
 //
 // Leases that expire outlive their process: they are watched, and closed now if
 // their time has come.
+//
+// A thread that is damaged is passed by, and told of: its runs stay as they
+// were left, and the others can be used.
 func (l *Log) recover(ctx context.Context) error {
 	dec := newDecoder()
 	for from := []byte{prefixLease}; from != nil; {
@@ -27,7 +32,7 @@ func (l *Log) recover(ctx context.Context) error {
 			return err
 		}
 		for _, c := range calls {
-			if _, err := c.wait(ctx); err != nil {
+			if _, err := c.wait(ctx); err != nil && !l.passBy(err) {
 				return err
 			}
 		}
@@ -55,19 +60,28 @@ func (l *Log) callRecovery(dec *decoder, from []byte) (calls []*call, next []byt
 	now := l.opts.Now().UnixMicro()
 	var ord, called uint64
 	var key eventlog.ThreadKey
+	var fault error // of the thread
 	for ok := it.First(); ok; ok = it.Next() {
+		if len(it.Key()) != leaseKeyBytes {
+			l.passBy(unrecovered(eventlog.ThreadKey{}, 0, errDamaged))
+			continue
+		}
 		if at := leaseOrd(it.Key()); at != ord {
 			if len(calls) == recoverThreads {
 				return calls, append([]byte(nil), it.Key()...), nil
 			}
 			ord = at
-			if key, err = l.threadKey(dec, ord); err != nil {
-				return nil, nil, err
+			if key, fault = l.threadKey(dec, ord); fault != nil && !l.passBy(unrecovered(key, ord, fault)) {
+				return nil, nil, fault
 			}
+		}
+		if fault != nil {
+			continue
 		}
 		row, err := dec.lease(it.Value())
 		if err != nil {
-			return nil, nil, err
+			l.passBy(unrecovered(key, ord, err))
+			continue
 		}
 		if row.ttl != 0 && now < row.expires {
 			l.due.watch(leaseID{ord, leaseRun(it.Key())}, key, row.expires)
@@ -82,6 +96,25 @@ func (l *Log) callRecovery(dec *decoder, from []byte) (calls []*call, next []byt
 		l.queue.push(work{call: c})
 	}
 	return calls, nil, it.Error()
+}
+
+// passBy tells of what is damaged, and reports whether it is: then opening goes
+// on without it.
+func (l *Log) passBy(err error) bool {
+	if !errors.Is(err, eventlog.ErrCorrupt) && !errors.Is(err, eventlog.ErrVersion) {
+		return false
+	}
+	l.opts.Listener.EngineError(err)
+	return true
+}
+
+// unrecovered is the fault of a thread that is passed by. One whose row cannot
+// be read has no name here.
+func unrecovered(key eventlog.ThreadKey, ord uint64, err error) error {
+	if key.Thread == "" {
+		err = fmt.Errorf("the thread of ordinal %d: %w", ord, err)
+	}
+	return &eventlog.Error{Op: "recover", Key: key, Err: damage(err), Hint: "it is as it was left; the others can be used; verify says what is damaged"}
 }
 
 // recoverThread closes what is held in a thread by a process that died. Leases
@@ -113,5 +146,8 @@ func (l *Log) threadKey(d *decoder, ord uint64) (eventlog.ThreadKey, error) {
 		return eventlog.ThreadKey{}, errDamaged
 	}
 	row, err := d.thread(value)
-	return row.key, err
+	if err != nil {
+		return eventlog.ThreadKey{}, err
+	}
+	return row.key, nil
 }
