@@ -2,12 +2,9 @@ package pebblelog
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
 	"math"
-	"os"
 	"reflect"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -15,35 +12,6 @@ import (
 	"github.com/agstore/agstore/agui"
 	"github.com/agstore/agstore/eventlog"
 )
-
-// The example of docs/format.md is what the encoder writes.
-func TestFormatExample(t *testing.T) {
-	page, err := os.ReadFile("../../docs/format.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, example, ok := strings.Cut(string(page), "An example, a record of seq 2 of the thread with ordinal 1:\n\n```\n")
-	if !ok {
-		t.Fatal("the page has no example")
-	}
-	example, _, _ = strings.Cut(example, "```")
-	var want []byte
-	for line := range strings.Lines(example) {
-		digits, _, _ := strings.Cut(strings.TrimSpace(line), "   ")
-		digits = strings.TrimSuffix(digits, " …")
-		b, err := hex.DecodeString(strings.ReplaceAll(digits, " ", ""))
-		if err != nil {
-			t.Fatalf("%q: %v", line, err)
-		}
-		want = append(want, b...)
-	}
-	h := recordHeader{position: 7, time: 1_896_000_000_000_000, run: 1, typ: agui.TypeTextMessageContent, origin: eventlog.OriginAgent}
-	value := newEncoder().record(&h, []byte(`{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"hi"}`))
-	got := append(recordKey(1, 2), value...)
-	if !bytes.HasPrefix(got, want) {
-		t.Errorf("got\n% x\nthe page says\n% x", got[:len(want)], want)
-	}
-}
 
 func TestKeysSort(t *testing.T) {
 	key := func(scope, thread string) []byte {
