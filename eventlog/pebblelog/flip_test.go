@@ -3,7 +3,6 @@ package pebblelog
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -39,8 +38,14 @@ func flipped(t *testing.T, files map[string][]byte, reads []byte) (found string)
 
 // silence says why a flipped byte of a file may be found by nobody: it has no
 // meaning, and what the store says is the same. Of all other files every byte
-// has one.
-func silence(name string) string {
+// has one. newest is the manifest that holds.
+//
+// Every 7th byte of the kept store of format 2 was flipped once, 1,932 of them;
+// 564 were found by nobody. Those were: every one of a write-ahead log whose
+// commits are in tables (137) and of a manifest that holds no more (27), those of
+// the last entry of the one that holds (10), of options (374), and of the owner
+// file (16). Of tables every one was found; their class is for the bytes between.
+func silence(name, newest string) string {
 	switch {
 	case name == ownerFile:
 		return "it is for people; a witness that cannot be read is none"
@@ -50,6 +55,8 @@ func silence(name string) string {
 		return "the footer's and the properties' bytes that only tools read; or the engine reads it the same"
 	case strings.HasSuffix(name, ".log"):
 		return "of a write-ahead log whose commits are in tables already"
+	case strings.HasPrefix(name, "MANIFEST-") && name < newest:
+		return "of a manifest that another has taken the place of"
 	case strings.HasPrefix(name, "MANIFEST-"):
 		return "of the last entry: an entry that was not finished; what it said is found again in the write-ahead log"
 	}
@@ -57,9 +64,9 @@ func silence(name string) string {
 }
 
 // Whatever byte of a closed store is flipped, opening or verifying finds it, or
-// the store reads as before. AGSTORE_LONG=1 flips every one.
+// the store reads as before. AGSTORE_FLIPS=N flips every Nth one of them, 1 all.
 func TestFlippedBytes(t *testing.T) {
-	fs := memoryOf(t, fixtureFiles(t, 1))
+	fs := memoryOf(t, fixtureFiles(t, FormatVersion))
 	opts := Options{FS: fs, Now: func() time.Time { return fixtureLater }}
 	l := fixtureOpen(t, opts)
 	reads := describeStore(t, l)
@@ -69,10 +76,19 @@ func TestFlippedBytes(t *testing.T) {
 	files := readFiles(t, fs, "store")
 	delete(files, "LOCK")
 	step := 131
-	if os.Getenv("AGSTORE_LONG") != "" {
-		step = 1
+	if every := os.Getenv("AGSTORE_FLIPS"); every != "" {
+		var err error
+		if step, err = strconv.Atoi(every); err != nil || step < 1 {
+			t.Fatalf("AGSTORE_FLIPS is %q, not a number of bytes", every)
+		}
 	}
-	total, quiet := 0, make(map[string]int)
+	newest := ""
+	for name := range files {
+		if strings.HasPrefix(name, "MANIFEST-") {
+			newest = max(newest, name)
+		}
+	}
+	total, quiet := 0, make(map[string][]int)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if len(files[name]) == 0 {
 			continue
@@ -85,12 +101,15 @@ func TestFlippedBytes(t *testing.T) {
 			switch found := flipped(t, bad, reads); {
 			case found == "":
 				t.Errorf("%s byte %s: nobody finds it, and the store says something else", name, strconv.Itoa(at))
-			case found == "same" && silence(name) == "":
+			case found == "same" && silence(name, newest) == "":
 				t.Errorf("%s byte %d: nobody finds it", name, at)
 			case found == "same":
-				quiet[name]++
+				quiet[name] = append(quiet[name], at)
 			}
 		}
 	}
-	t.Log(total, "bytes flipped; without a meaning:", fmt.Sprint(quiet))
+	for name, at := range quiet {
+		t.Logf("%s, %d bytes, nobody finds %d: %s: %v", name, len(files[name]), len(at), silence(name, newest), at)
+	}
+	t.Log(total, "bytes flipped")
 }
