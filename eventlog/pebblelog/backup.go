@@ -81,6 +81,9 @@ func (l *Log) Backup(ctx context.Context, dir string) (eventlog.Backup, error) {
 		_, err := l.noteBackup(ctx, key, row)
 		return err
 	})
+	if errors.Is(err, errUnsettled) {
+		return fail(err) // it may be there, or come back, and is remembered
+	}
 	if err != nil {
 		if _, left := l.opts.FS.Stat(b.Dir + partSuffix); !errors.Is(left, fs.ErrNotExist) {
 			return fail(err)
@@ -152,6 +155,9 @@ func (l *Log) mayBackup(b *eventlog.Backup) error {
 // be made, not of the store that is open or of the backup that is read.
 func target(op, dir string, err error) error {
 	hint := "nothing was left there"
+	if errors.Is(err, errUnsettled) {
+		hint = "what is in " + dir + ", if it is there, is complete"
+	}
 	cause := fmt.Errorf("in %s: %w", dir, err)
 	switch {
 	case isNoSpace(err):
@@ -188,7 +194,7 @@ func (l *Log) fillBackup(ctx context.Context, b *eventlog.Backup, taken func() e
 	}()
 	// What was acknowledged is in the tables or, synced, in the write-ahead log.
 	if err := l.reading("back up", eventlog.ThreadKey{}, func() error {
-		err := l.db.Checkpoint(part)
+		err := l.checkpoint(part)
 		if onTarget(err) || errors.Is(err, fs.ErrPermission) {
 			return target("back up", b.Dir, err) // nothing else is written
 		}
@@ -232,6 +238,22 @@ func (m *backupManifest) describe(ctx context.Context, disk vfs.FS, part string)
 		return err
 	}
 	return writeFile(disk, disk.PathJoin(part, backupFile), append(text, '\n'))
+}
+
+// checkpoint has the engine fill a directory. It panics where it cannot sync that,
+// with none of its locks held.
+func (l *Log) checkpoint(dir string) (err error) {
+	defer func() {
+		p := recover()
+		cause, known := p.(error)
+		switch {
+		case known && isDisk(cause):
+			err = named("sync", dir, cause)
+		case p != nil:
+			panic(p)
+		}
+	}()
+	return l.db.Checkpoint(dir)
 }
 
 // copyFile reads a file, and writes it to another, synced, if that has a name. It
@@ -279,7 +301,12 @@ func writeFile(disk vfs.FS, name string, text []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// publishDir gives a complete directory its name, durably.
+// errUnsettled: a directory got its name, and it is not known whether that
+// outlives a power cut.
+var errUnsettled = errors.New("the name of the new directory could not be made durable")
+
+// publishDir gives a complete directory its name, durably. If that fails it takes
+// the name back; if even that fails the directory is there, and complete.
 func publishDir(disk vfs.FS, part, dir string) error {
 	if err := syncDir(disk, part); err != nil {
 		return err
@@ -287,7 +314,11 @@ func publishDir(disk vfs.FS, part, dir string) error {
 	if err := disk.Rename(part, dir); err != nil {
 		return err
 	}
-	return syncDir(disk, disk.PathDir(dir))
+	err := syncDir(disk, disk.PathDir(dir))
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", errUnsettled, errors.Join(err, disk.Rename(dir, part)))
 }
 
 func syncDir(disk vfs.FS, dir string) error {

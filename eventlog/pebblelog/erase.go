@@ -204,6 +204,11 @@ func (l *Log) remove(ctx context.Context, r removal) (eventlog.Receipt, error) {
 	if _, err := c.wait(ctx); err != nil {
 		return eventlog.Receipt{}, err
 	}
+	return l.finishRemoved(ctx, &r)
+}
+
+// finishRemoved waits until the content of a committed removal is gone.
+func (l *Log) finishRemoved(ctx context.Context, r *removal) (eventlog.Receipt, error) {
 	err := l.remover.finish(ctx, job{key: r.key, ord: r.ord, number: r.number})
 	receipt, readErr := l.readReceipt(r.key, r.ord, r.number)
 	if readErr != nil {

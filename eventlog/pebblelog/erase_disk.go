@@ -273,6 +273,9 @@ func (l *Log) exceptLive(files map[string]bool) error {
 // left reports whether any of the files, with that ending, is still there, and
 // takes those that are not off the list.
 func (l *Log) left(files map[string]bool, ending string) (bool, error) {
+	if err := l.using(func() error { return l.gate.removeLeft() }); err != nil {
+		return false, err
+	}
 	there, err := l.filesOf(ending)
 	if err != nil {
 		return false, err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -55,9 +56,18 @@ func (n *nth) set(on bool) (hit bool) {
 
 // swept is a store while a call of its file system fails.
 type swept struct {
+	t     *testing.T
+	mem   *vfs.MemFS // below the fault
 	opts  pebblelog.Options
 	log   *pebblelog.Log // nil: it is not open
 	acked map[string]uint64
+	ahead atomic.Int64 // of the clock
+
+	again     bool           // the operation is to be done once more in place
+	removed   bool           // a removal was acknowledged
+	copied    bool           // a backup, or a restore
+	lease     eventlog.Lease // the latest acknowledged
+	companion uint64         // its last seq acknowledged
 }
 
 func (s *swept) note(thread string, done eventlog.Appended, err error) error {
@@ -79,14 +89,19 @@ func (s *swept) open() (err error) {
 
 // faultOperations are what is repeated with the k-th call failing. An operation
 // is begun on a store that is open, unless it opens it.
-var faultOperations = []struct {
+type faultOperation struct {
 	name  string
 	opens bool
 	do    func(ctx context.Context, s *swept) error
-}{
+	// check, if there is one, is asked of the log that goes on in place and of
+	// the one opened after a power cut, each with its disk.
+	check func(t *testing.T, s *swept, l *pebblelog.Log, disk *vfs.MemFS)
+}
+
+var faultOperations = []faultOperation{
 	{"Append", false, func(ctx context.Context, s *swept) error {
 		return errors.Join(s.append(ctx, "new"), s.append(ctx, "old"))
-	}},
+	}, nil},
 	{"Run", false, func(ctx context.Context, s *swept) error {
 		w, err := s.log.BeginRun(ctx, threadKey("run"), startOf("r"))
 		if err != nil {
@@ -99,16 +114,23 @@ var faultOperations = []struct {
 		last, synced := w.Sync(ctx)
 		s.note("run", eventlog.Appended{Last: last}, nil)
 		return errors.Join(err, synced, w.End(ctx, "STOP", ""))
-	}},
+	}, nil},
 	{"Flush", false, func(ctx context.Context, s *swept) error {
 		return errors.Join(s.append(ctx, "new"), s.log.Flush(), s.append(ctx, "newer"))
-	}},
-	{"Recovery", true, func(ctx context.Context, s *swept) error { return s.open() }},
+	}, nil},
+	{"Recovery", true, func(ctx context.Context, s *swept) error { return s.open() }, nil},
 	{"Close", false, func(ctx context.Context, s *swept) error {
 		err := errors.Join(s.append(ctx, "new"), s.log.Close())
 		s.log = nil
 		return err
-	}},
+	}, nil},
+	sweepRemoval("Erase"),
+	sweepRemoval("Clear"),
+	sweepRemoval("Redact"),
+	{"Backup", false, sweepBackup, checkBackup},
+	{"Restore", false, sweepRestore, checkRestore},
+	{"Lease", false, sweepLeases, checkLease},
+	{"Companion", false, sweepCompanion, checkCompanion},
 }
 
 // Must hold 2: each operation with the k-th call of the file system failing, and
@@ -129,7 +151,7 @@ func TestFaultSweep(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/All=%v", op.name, all), func(t *testing.T) {
 				for k := 0; ; k += 1 + (k % step) {
 					fault := &nth{left: k, all: all}
-					sweep(t, base, fault, op.opens, op.do, k)
+					sweep(t, base, fault, op, k)
 					if t.Failed() {
 						t.Fatalf("with call %d failing", k)
 					}
@@ -148,6 +170,10 @@ func sweepBase(t *testing.T) *vfs.MemFS {
 	fs := vfs.NewCrashableMem()
 	s := &swept{opts: pebblelog.Options{FS: fs}, acked: make(map[string]uint64)}
 	ctx := t.Context()
+	backup := func() error {
+		_, err := s.log.Backup(ctx, "before")
+		return err
+	}
 	held := func() error {
 		w, err := s.log.BeginRun(ctx, threadKey("held"), startOf("r"))
 		if err == nil {
@@ -158,10 +184,10 @@ func sweepBase(t *testing.T) *vfs.MemFS {
 	if err := s.open(); err != nil {
 		t.Fatal(err)
 	}
-	for _, err := range []error{s.append(ctx, "old"), s.log.Flush(), held()} {
-		if err != nil {
-			t.Fatal(err)
-		}
+	if err := errors.Join(
+		s.append(ctx, "old"), mark(ctx, s.log), s.log.Flush(), held(), lend(ctx, s.log), accompany(ctx, s.log), backup(),
+	); err != nil {
+		t.Fatal(err)
 	}
 	left := fs.CrashClone(vfs.CrashCloneCfg{})
 	if err := s.log.Close(); err != nil {
@@ -170,20 +196,27 @@ func sweepBase(t *testing.T) *vfs.MemFS {
 	return left
 }
 
-func sweep(t *testing.T, base *vfs.MemFS, fault *nth, opens bool, do func(context.Context, *swept) error, k int) {
+func sweep(t *testing.T, base *vfs.MemFS, fault *nth, op faultOperation, k int) {
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	mem := base.CrashClone(vfs.CrashCloneCfg{})
 	ticks := make(chan time.Time, 1)
-	s := &swept{acked: map[string]uint64{"old": 2, "held": 2}}
-	s.opts = pebblelog.Options{FS: errorfs.Wrap(mem, fault)}.WithTicks(ticks)
-	if !opens {
+	s := &swept{t: t, mem: mem, acked: sweepAcked(), again: k%2 == 0}
+	s.opts = pebblelog.Options{FS: errorfs.Wrap(mem, fault)}
+	s.opts.After = func(d time.Duration) (<-chan time.Time, func() bool) {
+		if d > time.Minute {
+			return nil, func() bool { return false } // the end of a lease
+		}
+		return ticks, func() bool { return false }
+	}
+	s.opts.Now = func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }
+	if !op.opens {
 		if err := s.open(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	fault.set(true)
-	err := do(ctx, s)
+	err := op.do(ctx, s)
 	hit := fault.set(false)
 	if err != nil && !hit {
 		t.Errorf("without a fault: %v", err)
@@ -209,19 +242,33 @@ func sweep(t *testing.T, base *vfs.MemFS, fault *nth, opens bool, do func(contex
 		default:
 		}
 	}
+	s.log.FinishRemovals()
 	s.there(t, s.log)
+	if op.check != nil {
+		op.check(t, s, s.log, mem)
+	}
 	left := mem.CrashClone(vfs.CrashCloneCfg{})
 	if err := s.log.Close(); err != nil {
 		t.Errorf("close: %v", err)
 	}
-	l, err := pebblelog.Open("d", pebblelog.Options{FS: left})
+	s.opts.FS = left
+	l, err := pebblelog.Open("d", s.opts)
 	if err != nil {
 		t.Fatalf("open after a power cut: %v", err)
 	}
+	l.FinishRemovals()
 	s.there(t, l)
+	if op.check != nil {
+		op.check(t, s, l, left)
+	}
 	if err := l.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// sweepAcked is what was acknowledged before.
+func sweepAcked() map[string]uint64 {
+	return map[string]uint64{"old": 2, "held": 2, "leased": 1}
 }
 
 // there checks that all that was acknowledged is in a log.

@@ -40,6 +40,7 @@ type gate struct {
 	wal      bool  // the write-ahead log is one of its victims
 	waiting  int   // calls that wait for the handle to be closed
 	released chan struct{}
+	left     []string // files that could not be removed
 }
 
 type gatePhase uint8
@@ -291,12 +292,36 @@ func (g *gate) Link(oldname, newname string) error {
 	return g.FS.Link(oldname, newname)
 }
 
-// Remove removes a file. That it cannot is no harm: the next open tries again.
+// Remove removes a file. That it cannot is no harm: the next open tries again, as
+// the engine does not, or who needs it gone calls removeLeft.
 func (g *gate) Remove(name string) error {
-	if ours, _ := g.ours(name); ours && g.stopped() {
+	ours, _ := g.ours(name)
+	if ours && g.stopped() {
 		return nil
 	}
-	return g.FS.Remove(name)
+	err := g.FS.Remove(name)
+	if ours && err != nil && !errors.Is(err, fs.ErrNotExist) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.left = append(g.left, name)
+	}
+	return err
+}
+
+// removeLeft removes the files that the engine wanted to be rid of and could not
+// remove.
+func (g *gate) removeLeft() error {
+	g.mu.Lock()
+	left := g.left
+	g.left = nil
+	g.mu.Unlock()
+	var errs error
+	for _, name := range left {
+		if err := g.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = errors.Join(errs, named("remove", name, err))
+		}
+	}
+	return errs
 }
 
 func (g *gate) RemoveAll(name string) error {

@@ -56,7 +56,7 @@ func (l *Log) Redact(ctx context.Context, key eventlog.ThreadKey, what eventlog.
 			return eventlog.Receipt{}, err
 		}
 		if len(found.records) == 0 {
-			return l.redactedBefore(ctx, &r, what.Message)
+			return l.redactedBefore(ctx, &r, found)
 		}
 		r.found = found
 		out, err := l.remove(ctx, r)
@@ -67,13 +67,19 @@ func (l *Log) Redact(ctx context.Context, key eventlog.ThreadKey, what eventlog.
 	}
 }
 
-// redactedBefore is the answer to a redaction that finds nothing to write anew.
-func (l *Log) redactedBefore(ctx context.Context, r *removal, message string) (eventlog.Receipt, error) {
+// redactedBefore is the answer to a redaction that finds nothing to write anew. If
+// the one that did has not been finished, it is now.
+func (l *Log) redactedBefore(ctx context.Context, r *removal, found *redacted) (eventlog.Receipt, error) {
+	message := found.message
 	for receipt, err := range l.Receipts(ctx, r.key.Scope, r.key.Thread) {
 		if err != nil {
 			return eventlog.Receipt{}, err
 		}
 		if receipt.Removal == eventlog.RemovalRedact && receipt.Message == message {
+			if receipt.Gone.IsZero() {
+				r.ord, r.number = found.ord, receipt.Number
+				return l.finishRemoved(ctx, r)
+			}
 			return receipt, nil
 		}
 	}

@@ -134,6 +134,9 @@ func (l *Log) attempt() bool {
 	l.opts.Listener.Reopened(l.position, time.Since(l.comeback.since))
 	l.endLeases()
 	l.remover.again()
+	// A removal of unknown outcome may have been found. What cannot be listed now
+	// is finished by the next open.
+	_ = l.resumeRemovals()
 	return true
 }
 
