@@ -263,7 +263,7 @@ func memoryOf(t *testing.T, files map[string][]byte) *vfs.MemFS {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := f.Write(files[name]); err != nil {
+		if _, err := f.Write(bytes.Clone(files[name])); err != nil {
 			t.Fatal(err)
 		}
 		if err := f.Sync(); err != nil {

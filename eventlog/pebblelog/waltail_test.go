@@ -1,6 +1,7 @@
 package pebblelog_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -115,7 +116,8 @@ func (w *wal) with(text []byte) (*vfs.MemFS, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = f.Write(text)
+	// A copy: with -race a file system in memory spoils what it was given.
+	_, err = f.Write(bytes.Clone(text))
 	return fs, errors.Join(err, f.Sync(), f.Close(), dir.Sync(), dir.Close())
 }
 
