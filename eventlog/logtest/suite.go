@@ -225,8 +225,22 @@ func (p *place) sound() {
 // Check lists what is wrong with a log that nobody writes to: commits without
 // holes that tile each thread's records, records of the commit they came with,
 // runs that count them, and whatever the log finds itself, if it can verify what
-// it stores.
+// it stores. What the log commits by itself meanwhile, as the end of a run whose
+// lease has expired, makes it look again.
 func Check(ctx context.Context, log eventlog.Log) []error {
+	for looks := 1; ; looks++ {
+		mark := log.Watermark()
+		faults := check(ctx, log)
+		if looks == maxLooks || log.Watermark() == mark {
+			return faults
+		}
+	}
+}
+
+// maxLooks bounds how often Check looks at a log that does not rest.
+const maxLooks = 20
+
+func check(ctx context.Context, log eventlog.Log) []error {
 	faults := verified(ctx, log)
 	bad := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	position := uint64(0)
