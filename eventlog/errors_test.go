@@ -24,3 +24,15 @@ func TestFencedSaysWho(t *testing.T) {
 		}
 	}
 }
+
+// Every kind of fault has a meaning that says what to do or to expect.
+func TestFaultKindsMeanSomething(t *testing.T) {
+	unknown := eventlog.FaultKind("of a later version").Meaning()
+	seen := make(map[eventlog.FaultKind]bool)
+	for _, kind := range eventlog.FaultKinds() {
+		if kind == "" || seen[kind] || kind.Meaning() == "" || kind.Meaning() == unknown {
+			t.Errorf("kind %q: %q", kind, kind.Meaning())
+		}
+		seen[kind] = true
+	}
+}

@@ -464,17 +464,25 @@ func (d *decoder) thread(value []byte) (r threadRow, err error) {
 	return r, d.end()
 }
 
+// unsealed is what is wrong with a value that sealRecord has sealed.
+func unsealed(value []byte) error {
+	if len(value) < 5 {
+		return errDamaged
+	}
+	if value[0] != valueVersion {
+		return &eventlog.VersionError{What: "value", Found: int(value[0]), Known: valueVersion}
+	}
+	if crc32.Checksum(value[5:], castagnoli) != binary.BigEndian.Uint32(value[1:]) {
+		return errChecksum
+	}
+	return nil
+}
+
 // record gives the header and the event, which aliases value.
 func (d *decoder) record(value []byte) (h recordHeader, event []byte, err error) {
 	d.err = nil
-	if len(value) < 5 {
-		return h, nil, errDamaged
-	}
-	if value[0] != valueVersion {
-		return h, nil, &eventlog.VersionError{What: "value", Found: int(value[0]), Known: valueVersion}
-	}
-	if crc32.Checksum(value[5:], castagnoli) != binary.BigEndian.Uint32(value[1:]) {
-		return h, nil, errChecksum
+	if err := unsealed(value); err != nil {
+		return h, nil, err
 	}
 	fields := d.reset(value[5:])
 	h.position, h.time, h.run = d.uint(), d.time(), d.run()

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"iter"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -237,14 +236,8 @@ func (e *encoder) entry(h *entryHeader, body []byte) []byte {
 // entry gives the header and the body, which aliases value.
 func (d *decoder) entry(value []byte) (h entryHeader, body []byte, err error) {
 	d.err = nil
-	if len(value) < 5 {
-		return h, nil, errDamaged
-	}
-	if value[0] != valueVersion {
-		return h, nil, &eventlog.VersionError{What: "value", Found: int(value[0]), Known: valueVersion}
-	}
-	if crc32.Checksum(value[5:], castagnoli) != binary.BigEndian.Uint32(value[1:]) {
-		return h, nil, errChecksum
+	if err := unsealed(value); err != nil {
+		return h, nil, err
 	}
 	if d.reset(value[5:]) != 3 {
 		d.in.fail()
