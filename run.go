@@ -67,7 +67,8 @@ const startAttempts = 100
 // BeginRun starts a run: it records RUN_STARTED with the input and gives the
 // writer for what the agent says. Errors: ErrRunActive while the head's run is
 // being written, ErrRunExists for a run id that was used before, ErrRunNotFound
-// for an unknown parent, and those of writing.
+// for an unknown parent, ErrConflict for the answer to an interrupt that another
+// run has answered, which it names, and those of writing.
 func (s *Scope) BeginRun(ctx context.Context, thread string, in RunInput) (*Run, error) {
 	if err := in.check(); err != nil {
 		return nil, &eventlog.Error{Op: "begin run", Key: s.key(thread), Err: err}
@@ -75,27 +76,28 @@ func (s *Scope) BeginRun(ctx context.Context, thread string, in RunInput) (*Run,
 	if in.RunID == "" {
 		in.RunID = newRunID()
 	}
-	var err error
-	for range startAttempts {
-		var run *Run
-		run, err = s.beginRun(ctx, thread, in)
-		conflict := (*eventlog.ConflictError)(nil)
-		if !errors.As(err, &conflict) {
+	for attempt := 1; ; attempt++ {
+		run, moved, err := s.beginRun(ctx, thread, in)
+		if !moved || attempt == startAttempts {
 			return run, err
 		}
 	}
-	return nil, err
 }
 
 func newRunID() string { return "run-" + strings.ToLower(rand.Text()) }
 
-func (s *Scope) beginRun(ctx context.Context, thread string, in RunInput) (*Run, error) {
+// beginRun tries it once. moved: somebody wrote to the thread since it was looked
+// at.
+func (s *Scope) beginRun(ctx context.Context, thread string, in RunInput) (run *Run, moved bool, err error) {
 	before, parent, start, err := s.origin(ctx, thread, in.Parent)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if in.Parent == nil && in.UnknownParent != "" {
 		parent = in.UnknownParent
+	}
+	if err := answered(before, in.Resume); err != nil {
+		return nil, false, &eventlog.Error{Op: "begin run", Key: s.key(thread), Err: err, Hint: "the interrupt was answered; read the run that answered it"}
 	}
 	turn := unknown(before, in.Messages)
 	if in.State == nil && before.State == nil && !emptyObject(in.InitialState) {
@@ -105,13 +107,14 @@ func (s *Scope) beginRun(ctx context.Context, thread string, in RunInput) (*Run,
 	start.Started = runStarted(thread, parent, turn, in)
 	w, err := s.store.log.BeginRun(ctx, s.key(thread), start)
 	if err != nil {
-		return nil, err
+		conflict := (*eventlog.ConflictError)(nil)
+		return nil, errors.As(err, &conflict), err
 	}
-	run := &Run{Writer: w, Parent: before.Run, Before: before, Turn: turn}
+	run = &Run{Writer: w, Parent: before.Run, Before: before, Turn: turn}
 	if in.Parent != nil {
 		run.Parent = *in.Parent
 	}
-	return run, nil
+	return run, false, nil
 }
 
 // origin gives the view that a run with this parent continues, the parent as it

@@ -98,10 +98,21 @@ func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }
 // ConflictError: the thread's last seq is not the expected one.
 type ConflictError struct {
 	Expected, Actual uint64
+	// Run is the first run that was started behind the expected seq: who was
+	// faster, as with the answer to an interrupt. The zero key: none was.
+	Run   agui.RunKey
+	Owner string // of its lease; empty: it never had one
 }
 
 func (e *ConflictError) Error() string {
-	return fmt.Sprintf("%v: expected last seq %d, it is %d", ErrConflict, e.Expected, e.Actual)
+	text := fmt.Sprintf("%v: expected last seq %d, it is %d", ErrConflict, e.Expected, e.Actual)
+	if !e.Run.IsZero() {
+		text += fmt.Sprintf("; run %q was started in between", e.Run)
+	}
+	if e.Owner != "" {
+		text += " by " + e.Owner
+	}
+	return text
 }
 
 // Is reports that it is an ErrConflict.

@@ -139,6 +139,7 @@ func (p *Problem) describe(err error) {
 	}
 	if e := (*eventlog.ConflictError)(nil); errors.As(err, &e) {
 		p.Expected, p.Actual = e.Expected, e.Actual
+		p.Run, p.Attempt, p.Owner = e.Run.ID, e.Run.Attempt, e.Owner // who was faster, if anybody was
 	}
 	if e := (*eventlog.KeyConflictError)(nil); errors.As(err, &e) {
 		p.Key, p.First, p.Last = e.Key, e.First, e.Last
@@ -237,7 +238,7 @@ func (p *Problem) root() error {
 	case p.Code == "conflict" && p.Key != "":
 		return &eventlog.KeyConflictError{Key: p.Key, First: p.First, Last: p.Last}
 	case p.Code == "conflict":
-		return &eventlog.ConflictError{Expected: p.Expected, Actual: p.Actual}
+		return &eventlog.ConflictError{Expected: p.Expected, Actual: p.Actual, Run: run, Owner: p.Owner}
 	case p.Code == "run_active":
 		return &eventlog.RunActiveError{Run: run, Owner: p.Owner}
 	case p.Code == "run_exists":

@@ -28,6 +28,7 @@ func TestErrorsCrossTheNetwork(t *testing.T) {
 		status int
 	}{
 		{&eventlog.ConflictError{Expected: 3, Actual: 5}, eventlog.ErrConflict, 409},
+		{&eventlog.ConflictError{Expected: 3, Actual: 5, Run: run, Owner: "host:1"}, eventlog.ErrConflict, 409},
 		{&eventlog.KeyConflictError{Key: "k", First: 3, Last: 4}, eventlog.ErrConflict, 409},
 		{&eventlog.RunActiveError{Run: run, Owner: "host:1"}, eventlog.ErrRunActive, 409},
 		{&eventlog.RunExistsError{Run: run, Status: agui.RunFailed}, eventlog.ErrRunExists, 409},

@@ -163,7 +163,7 @@ func testExpect(t *testing.T, p *place) {
 	if e := wantAs[*eventlog.ConflictError](t, "begin", err, eventlog.ErrConflict); e.Expected != 7 || e.Actual != 1 {
 		t.Errorf("conflict %+v", e)
 	}
-	// L3: two answers to one question, one is stored.
+	// Of many at once, one is stored (of runs: testOneAnswer).
 	var wg sync.WaitGroup
 	errs := make([]error, 8)
 	for i := range errs {

@@ -41,6 +41,7 @@ func Run(t *testing.T, factory func(t *testing.T) Factory) {
 		{"Refused", testRefused},
 		{"Limits", testLimits},
 		{"Expect", testExpect},
+		{"OneAnswer", testOneAnswer},
 		{"Idempotency", testIdempotency},
 		{"IdempotencyAge", testIdempotencyAge},
 		{"EmptyBatch", testEmptyBatch},

@@ -2,6 +2,7 @@ package pebblelog
 
 import (
 	"errors"
+	"sort"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -451,7 +452,17 @@ func (l *Log) knownKey(g *group, t *thread, c *call) (bool, error) {
 
 func expected(a *applied, c *call) error {
 	if want, ok := c.expect.Seq(); ok && want != a.lastSeq {
-		return &eventlog.ConflictError{Expected: want, Actual: a.lastSeq}
+		return a.conflict(want)
 	}
 	return nil
+}
+
+// conflict says that the thread is not at a seq, and who has been faster.
+func (a *applied) conflict(want uint64) error {
+	e := &eventlog.ConflictError{Expected: want, Actual: a.lastSeq}
+	i := sort.Search(a.tracker.Len(), func(i int) bool { return a.tracker.At(i).FirstSeq > want })
+	if i < a.tracker.Len() {
+		e.Run, e.Owner = a.tracker.At(i).Key, a.info[i].owner
+	}
+	return e
 }
