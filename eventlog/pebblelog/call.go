@@ -44,6 +44,7 @@ type call struct {
 	key    eventlog.ThreadKey
 	events []event
 	bytes  int
+	charge int // of the log's budget, until it is settled
 
 	origin eventlog.Origin
 	run    agui.RunKey
@@ -150,11 +151,14 @@ func (c *call) wait(ctx context.Context) (eventlog.Appended, error) {
 
 // check copies and checks events: what it returns no longer depends on the
 // caller's memory.
-func (l *Log) check(op string, key eventlog.ThreadKey, events [][]byte) ([]event, int, error) {
-	return l.checkInto(new(room), op, key, events)
+//
+// It waits for room in the log's budget; what it returns without an error is
+// charged to it.
+func (l *Log) check(ctx context.Context, op string, key eventlog.ThreadKey, events [][]byte) ([]event, int, error) {
+	return l.checkInto(ctx, new(room), op, key, events)
 }
 
-func (l *Log) checkInto(r *room, op string, key eventlog.ThreadKey, events [][]byte) ([]event, int, error) {
+func (l *Log) checkInto(ctx context.Context, r *room, op string, key eventlog.ThreadKey, events [][]byte) ([]event, int, error) {
 	refuse := func(line int, err error) error {
 		return &eventlog.Error{Op: op, Key: key, Line: line, Err: err}
 	}
@@ -173,6 +177,9 @@ func (l *Log) checkInto(r *room, op string, key eventlog.ThreadKey, events [][]b
 	if size > limits.BatchBytes {
 		return nil, 0, refuse(0, &eventlog.TooLargeError{What: "batch", Size: size, Limit: limits.BatchBytes})
 	}
+	if err := l.admit(ctx, op, key, charge(size, len(events))); err != nil {
+		return nil, 0, err
+	}
 	if cap(r.bytes) < size || cap(r.events) < len(events) {
 		r.bytes, r.events = make([]byte, 0, size), make([]event, len(events))
 	}
@@ -182,6 +189,7 @@ func (l *Log) checkInto(r *room, op string, key eventlog.ThreadKey, events [][]b
 		store = append(store, trim(raw)...)
 		out[i].raw = store[from:len(store):len(store)]
 		if err := agui.ReadHeader(out[i].raw, &out[i].head); err != nil {
+			l.budget.release(charge(size, len(events)))
 			return nil, 0, refuse(i+1, err)
 		}
 		out[i].digest = payloadDigest(out[i].raw)

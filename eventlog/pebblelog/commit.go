@@ -20,6 +20,7 @@ type group struct {
 	fault   error         // the batch could not be applied
 	drained chan struct{} // not nil: the group is only to tell that all before are settled
 	bytes   int
+	charge  int // of the log's budget, of its calls
 	commits int
 	last    uint64 // the watermark once it is durable; 0: unchanged
 	rows    bool   // it writes rows that belong to no commit
@@ -168,6 +169,7 @@ func (l *Log) settle(g *group) {
 	} else if err == nil {
 		err = g.gate.lost() // an answer may be from a group that is lost
 	}
+	l.budget.release(g.charge)
 	if err != nil {
 		l.refuse(g, err)
 		return
@@ -242,6 +244,7 @@ func (l *Log) publish(g *group, ch *change) {
 
 // one takes a call that did not come through a writer.
 func (l *Log) one(g *group, c *call) {
+	g.charge += c.charge
 	if !c.take() {
 		return // its caller has gone, and knows that nothing was written
 	}
@@ -327,6 +330,7 @@ func (l *Log) written(g *group, w *writer) {
 	var b *builder
 	for _, c := range w.drain(l.opts.Limits) {
 		g.calls = append(g.calls, c)
+		g.charge += c.charge
 		if c.err = l.refusal(c); c.err == nil {
 			c.err = w.stopped(c)
 		}

@@ -23,12 +23,13 @@ func (l *Log) AppendCompanion(ctx context.Context, key eventlog.ThreadKey, batch
 	if n, limit := len(batch.Key), l.opts.Limits.KeyBytes; n > limit {
 		return eventlog.Appended{}, &eventlog.Error{Op: op, Key: key, Err: &eventlog.TooLargeError{What: "idempotency key", Size: n, Limit: limit}}
 	}
-	entries, size, err := l.checkEntries(op, key, batch.Entries)
+	entries, size, err := l.checkEntries(ctx, op, key, batch.Entries)
 	if err != nil {
 		return eventlog.Appended{}, err
 	}
 	c := newCall(callCompanion, op, key)
-	c.entries, c.bytes, c.expect, c.idem = entries, size, batch.Expect, batch.Key
+	c.entries, c.bytes, c.charge = entries, size, charge(size, len(entries))
+	c.expect, c.idem = batch.Expect, batch.Key
 	if c.idem != "" {
 		c.digest = digestOfEntries(entries)
 	}
@@ -36,8 +37,8 @@ func (l *Log) AppendCompanion(ctx context.Context, key eventlog.ThreadKey, batch
 }
 
 // checkEntries copies and checks entries: what it returns no longer depends on
-// the caller's memory.
-func (l *Log) checkEntries(op string, key eventlog.ThreadKey, entries []eventlog.Entry) ([]eventlog.Entry, int, error) {
+// the caller's memory. It waits for room as check does.
+func (l *Log) checkEntries(ctx context.Context, op string, key eventlog.ThreadKey, entries []eventlog.Entry) ([]eventlog.Entry, int, error) {
 	refuse := func(line int, err error) ([]eventlog.Entry, int, error) {
 		return nil, 0, &eventlog.Error{Op: op, Key: key, Line: line, Err: err}
 	}
@@ -64,6 +65,9 @@ func (l *Log) checkEntries(op string, key eventlog.ThreadKey, entries []eventlog
 	}
 	if size > limits.BatchBytes {
 		return refuse(0, &eventlog.TooLargeError{What: "batch", Size: size, Limit: limits.BatchBytes})
+	}
+	if err := l.admit(ctx, op, key, charge(size, len(entries))); err != nil {
+		return nil, 0, err
 	}
 	out := make([]eventlog.Entry, len(entries))
 	for i, e := range entries {

@@ -47,9 +47,11 @@ func (l *Log) holder(op string, key eventlog.ThreadKey, h eventlog.Holder) (even
 // the run.
 func (l *Log) submitLease(ctx context.Context, c *call) (eventlog.Writer, error) {
 	if ctx.Err() != nil {
+		l.budget.release(c.charge)
 		return nil, &eventlog.Error{Op: c.op, Key: c.key, Run: c.run, Err: ctx.Err(), Hint: "nothing was written"}
 	}
 	if !l.queue.push(work{call: c}) {
+		l.budget.release(c.charge)
 		return nil, c.fail(eventlog.ErrClosed)
 	}
 	select {
@@ -109,17 +111,19 @@ func (l *Log) appendUnder(ctx context.Context, key eventlog.ThreadKey, batch eve
 	if n, limit := len(batch.Key), l.opts.Limits.KeyBytes; n > limit {
 		return refuse(&eventlog.TooLargeError{What: "idempotency key", Size: n, Limit: limit})
 	}
-	events, size, err := l.check(op, key, batch.Events)
+	events, size, err := l.check(ctx, op, key, batch.Events)
 	if err != nil {
 		return eventlog.Appended{}, err
 	}
 	for i := range events {
 		if h := &events[i].head; h.Type.Terminal() && i+1 < len(events) {
+			l.budget.release(charge(size, len(events)))
 			return refuse(&eventlog.FencedError{Run: lease.Run, Epoch: lease.Epoch, Status: agui.EndStatus(h)})
 		}
 	}
 	c := newCall(callLeased, op, key)
-	c.events, c.bytes, c.run, c.lease, c.expect, c.idem = events, size, lease.Run, lease, batch.Expect, batch.Key
+	c.events, c.bytes, c.charge = events, size, charge(size, len(events))
+	c.run, c.lease, c.expect, c.idem = lease.Run, lease, batch.Expect, batch.Key
 	if c.idem != "" {
 		c.digest = digestOf(events)
 	}

@@ -40,6 +40,7 @@ type Log struct {
 	remover *remover
 	backups backupsUnderWay
 
+	budget   *budget
 	queue    *queue
 	groups   sync.Pool // of *group
 	calls    sync.Pool // of *call
@@ -144,7 +145,7 @@ func path(dir string, opts Options) (string, error) {
 func newLog(dir string, opts Options, lock io.Closer) *Log {
 	l := &Log{
 		dir: dir, opts: opts, lock: lock, life: newLife(), failure: newFailure(),
-		queue: newQueue(), inFlight: make(chan *group, groupsInFlight), synced: make(chan struct{}),
+		budget: newBudget(opts.PendingBytes), queue: newQueue(), inFlight: make(chan *group, groupsInFlight), synced: make(chan struct{}),
 		enc: newEncoder(), dec: newDecoder(), due: newDeadlines(),
 	}
 	l.cache, l.remover = newCache(l, opts.CacheRuns), newRemover(l)
@@ -274,6 +275,7 @@ func (l *Log) Close() error {
 
 func (l *Log) close() error {
 	l.life.end()
+	l.budget.close()
 	l.queue.close()
 	l.remover.stop()
 	<-l.synced

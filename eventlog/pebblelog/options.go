@@ -46,6 +46,10 @@ type Options struct {
 	// QueueBytes bounds what one writer may have under way before Enqueue
 	// waits; 0 is 8 MiB.
 	QueueBytes int
+	// PendingBytes bounds what all appends and writers together have under way
+	// before the next one waits, first come first served; 0 is 64 MiB. An append
+	// that is larger goes when it is alone.
+	PendingBytes int
 	// Listener hears of what happens inside.
 	Listener Listener
 
@@ -117,6 +121,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.QueueBytes == 0 {
 		o.QueueBytes = 8 << 20
+	}
+	if o.PendingBytes == 0 {
+		o.PendingBytes = 64 << 20
 	}
 	if o.random == nil {
 		o.random = func(b []byte) { _, _ = rand.Read(b) } // which never fails

@@ -27,12 +27,12 @@ func (l *Log) Append(ctx context.Context, key eventlog.ThreadKey, batch eventlog
 		return refuse(&eventlog.TooLargeError{What: "idempotency key", Size: n, Limit: limit}, "")
 	}
 	c := l.borrow(callAppend, op, key)
-	events, size, err := l.checkInto(&c.room, op, key, batch.Events)
+	events, size, err := l.checkInto(ctx, &c.room, op, key, batch.Events)
 	if err != nil {
 		l.giveBack(c)
 		return eventlog.Appended{}, err
 	}
-	c.events, c.bytes, c.origin = events, size, batch.Origin
+	c.events, c.bytes, c.charge, c.origin = events, size, charge(size, len(events)), batch.Origin
 	c.run, c.expect, c.idem = batch.Run, batch.Expect, batch.Key
 	if batch.Parent != nil {
 		parent := *batch.Parent
@@ -47,6 +47,7 @@ func (l *Log) Append(ctx context.Context, key eventlog.ThreadKey, batch eventlog
 // submit hands a call to the committer and waits for its answer.
 func (l *Log) submit(ctx context.Context, c *call) (eventlog.Appended, error) {
 	refuse := func(err error) (eventlog.Appended, error) {
+		l.budget.release(c.charge)
 		return eventlog.Appended{}, &eventlog.Error{Op: c.op, Key: c.key, Run: c.run, Err: err, Hint: "nothing was written"}
 	}
 	if err := ctx.Err(); err != nil {
@@ -69,18 +70,21 @@ func (l *Log) BeginRun(ctx context.Context, key eventlog.ThreadKey, start eventl
 	if err := l.checkKey(op, key); err != nil {
 		return nil, err
 	}
-	events, size, err := l.check(op, key, [][]byte{start.Started})
+	events, size, err := l.check(ctx, op, key, [][]byte{start.Started})
 	if err != nil {
 		return nil, err
 	}
+	c := newCall(callBegin, op, key)
+	c.charge = charge(size, len(events))
 	head := &events[0].head
 	if head.Type != agui.TypeRunStarted || head.RunID == nil {
+		l.budget.release(c.charge)
 		return nil, &eventlog.Error{Op: op, Key: key, Err: &eventlog.InvalidError{Reason: "a run begins with a RUN_STARTED that has a runId"}}
 	}
-	c := newCall(callBegin, op, key)
 	c.events, c.bytes, c.origin = events, size, eventlog.OriginStore
 	c.expect, c.digest, c.takeOver = start.Expect, start.InputDigest, start.TakeOver
 	if c.holder, err = l.holder(op, key, start.Holder); err != nil {
+		l.budget.release(c.charge)
 		return nil, err
 	}
 	if start.Parent != nil {

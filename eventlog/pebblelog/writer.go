@@ -89,21 +89,25 @@ func (w *writer) Enqueue(ctx context.Context, events ...[]byte) error {
 // submit puts events into the writer's queue. No events: no call and no error,
 // unless the writer can write no more.
 func (w *writer) submit(ctx context.Context, op string, events [][]byte) (*call, error) {
-	checked, size, err := w.log.check(op, w.lease.Thread, events)
+	checked, size, err := w.log.check(ctx, op, w.lease.Thread, events)
 	if err != nil {
 		return nil, err
 	}
 	c := newCall(callWrite, op, w.lease.Thread)
 	c.events, c.bytes, c.run, c.writer = checked, size, w.lease.Run, w
+	c.charge = charge(size, len(checked))
 	for i := range checked {
 		if h := &checked[i].head; h.Type.Terminal() && i+1 < len(checked) {
+			w.log.budget.release(c.charge)
 			return nil, c.fail(w.ended(agui.EndStatus(h)))
 		}
 	}
 	if err := w.accept(ctx, c); err != nil {
+		w.log.budget.release(c.charge)
 		return nil, err
 	}
 	if len(checked) == 0 {
+		w.log.budget.release(c.charge)
 		return nil, nil
 	}
 	return c, nil
@@ -144,7 +148,7 @@ func (w *writer) accept(ctx context.Context, c *call) error {
 
 // cost is what a call counts against the writer's bound: its bytes and what its
 // events need beside them.
-func (c *call) cost() int { return c.bytes + 512*(len(c.events)+1) }
+func (c *call) cost() int { return charge(c.bytes, len(c.events)) }
 
 // note remembers that the run will have ended.
 func (w *writer) note(c *call) {
@@ -199,6 +203,7 @@ func (w *writer) drain(limits eventlog.Limits) []*call {
 		n++
 		if !c.take() {
 			w.settleLocked(c)
+			w.log.budget.release(c.charge)
 			continue
 		}
 		events += len(c.events)
