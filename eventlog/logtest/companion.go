@@ -2,6 +2,7 @@ package logtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -266,6 +267,12 @@ func checkCompanion(ctx context.Context, log eventlog.Log, k eventlog.ThreadKey,
 	}
 	var entries []eventlog.Entry
 	for e, err := range log.Companion(ctx, k, 0, 0) {
+		if errors.Is(err, eventlog.ErrErased) && len(entries) == 0 {
+			if _, err := log.Thread(ctx, k); !errors.Is(err, eventlog.ErrErased) {
+				bad("erased, and the thread is described: %v", err)
+			}
+			return faults
+		}
 		if err != nil {
 			return append(faults, err)
 		}
