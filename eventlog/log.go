@@ -313,7 +313,7 @@ func (o *Origin) UnmarshalText(text []byte) error {
 type Thread struct {
 	Key     ThreadKey
 	Created time.Time
-	Updated time.Time // of the latest commit of records
+	Updated time.Time // of the latest commit of records; of the clear, if that is later
 	LastSeq uint64    // 0: no records
 	Runs    int
 	Head    agui.RunKey // the run to continue from; the zero key: none

@@ -31,20 +31,31 @@ type modelThread struct {
 	head      agui.RunKey
 	epoch     uint64
 	keys      map[string]modelKey
+
+	first      uint64 // seq of the first record that is not cleared
+	generation uint64
+	erased     *eventlog.ErasedError
+	receipts   []eventlog.Receipt
 }
 
 type modelRun struct {
 	agui.Run
 	held     bool
 	epoch    uint64
+	owner    string
 	origin   eventlog.Origin
 	appended time.Time // the latest raw append to it
+
+	ttl     time.Duration // of its lease; 0: it does not expire
+	expires time.Time     // until when it has not expired
+	maybe   time.Time     // from when on it has
 }
 
 type modelKey struct {
-	content string
-	done    eventlog.Appended
-	at      time.Time
+	content   string
+	companion bool
+	done      eventlog.Appended
+	at        time.Time
 }
 
 // modelEvent is an event of the vocabulary.
@@ -106,7 +117,7 @@ func (m *model) commit(k eventlog.ThreadKey, stream eventlog.Stream, write func(
 	m.last = m.clock()
 	t := m.find(k)
 	if t == nil {
-		t = &modelThread{key: k, created: m.last, updated: m.last, keys: make(map[string]modelKey)}
+		t = &modelThread{key: k, created: m.last, updated: m.last, first: 1, keys: make(map[string]modelKey)}
 		m.threads = append(m.threads, t)
 	}
 	c := eventlog.Commit{Position: m.position() + 1, Thread: k, Stream: stream, Time: m.last}
@@ -246,7 +257,7 @@ func (t *modelThread) runOf(e modelEvent) agui.RunKey {
 
 func (t *modelThread) hasMessage(r *modelRun, id string) bool {
 	for i, e := range t.events {
-		if t.records[i].Run == r.Key && e.message == id && (e.typ == agui.TypeTextMessageStart || e.typ == agui.TypeTextMessageEnd) {
+		if t.records[i].Seq >= t.first && t.records[i].Run == r.Key && e.message == id && (e.typ == agui.TypeTextMessageStart || e.typ == agui.TypeTextMessageEnd) {
 			return true
 		}
 	}
@@ -300,7 +311,7 @@ func modelStatus(e modelEvent, origin eventlog.Origin) agui.RunStatus {
 func (m *model) close(t *modelThread, r *modelRun, code string) {
 	var open []string
 	for i, e := range t.events {
-		if t.records[i].Run != r.Key || e.message == "" {
+		if t.records[i].Seq < t.first || t.records[i].Run != r.Key || e.message == "" {
 			continue
 		}
 		switch e.typ {

@@ -36,6 +36,9 @@ func (m *model) known(t *modelThread, key, content string) (eventlog.Appended, b
 	if !ok || was.at.Add(modelAge).Before(m.clock()) {
 		return eventlog.Appended{}, false, nil
 	}
+	if t.generation > 0 && !was.companion && was.done.Last < t.first {
+		return eventlog.Appended{}, true, &eventlog.KeyErasedError{Key: key, First: was.done.First, Last: was.done.Last}
+	}
 	if was.content != content {
 		return eventlog.Appended{}, true, &eventlog.KeyConflictError{Key: key, First: was.done.First, Last: was.done.Last}
 	}
@@ -43,11 +46,23 @@ func (m *model) known(t *modelThread, key, content string) (eventlog.Appended, b
 	return was.done, true, nil
 }
 
-func conflict(expect *uint64, last uint64) error {
-	if expect != nil && *expect != last {
-		return &eventlog.ConflictError{Expected: *expect, Actual: last}
+// conflict is the refusal of a call that expects another last seq. It names the
+// first run that was started behind the seq that was expected.
+func (t *modelThread) conflict(expect *uint64) error {
+	if expect == nil || *expect == t.lastSeq() {
+		return nil
 	}
-	return nil
+	e := &eventlog.ConflictError{Expected: *expect, Actual: t.lastSeq()}
+	if t == nil {
+		return e
+	}
+	for _, r := range t.runs {
+		if r.FirstSeq > *expect {
+			e.Run, e.Owner = r.Key, r.owner
+			break
+		}
+	}
+	return e
 }
 
 // endedParent is why a run cannot be placed behind another.
@@ -69,11 +84,14 @@ func (t *modelThread) endedParent(parent *agui.RunKey) error {
 }
 
 func (m *model) append(k eventlog.ThreadKey, b modelBatch) (eventlog.Appended, error) {
-	t := m.find(k)
+	t, err := m.touch(k)
+	if err != nil {
+		return eventlog.Appended{}, err
+	}
 	if done, ok, err := m.known(t, b.key, b.content()); ok || err != nil {
 		return done, err
 	}
-	if err := conflict(b.expect, t.lastSeq()); err != nil {
+	if err := t.conflict(b.expect); err != nil {
 		return eventlog.Appended{}, err
 	}
 	if !b.run.IsZero() && (t == nil || t.find(b.run) == nil) {
@@ -98,7 +116,7 @@ func (m *model) append(k eventlog.ThreadKey, b modelBatch) (eventlog.Appended, e
 		m.write(t, b)
 		done.Last, done.Position = t.lastSeq(), m.position()
 		if b.key != "" {
-			t.keys[b.key] = modelKey{b.content(), done, m.last}
+			t.keys[b.key] = modelKey{b.content(), false, done, m.last}
 		}
 	})
 	return done, nil
@@ -143,8 +161,11 @@ func (m *model) mayAppend(t *modelThread, b modelBatch) error {
 }
 
 // begin starts a run under a lease, of that epoch.
-func (m *model) begin(k eventlog.ThreadKey, e modelEvent, parent *agui.RunKey, expect *uint64, takeOver bool) (run agui.RunKey, first, epoch uint64, err error) {
-	t := m.find(k)
+func (m *model) begin(k eventlog.ThreadKey, e modelEvent, parent *agui.RunKey, expect *uint64, takeOver bool, h eventlog.Holder) (run agui.RunKey, first, epoch uint64, err error) {
+	t, err := m.touch(k)
+	if err != nil {
+		return run, 0, 0, err
+	}
 	if t != nil {
 		if r := t.latest(*e.run); r != nil {
 			return run, 0, 0, &eventlog.RunExistsError{Run: r.Key, Status: r.Status}
@@ -154,12 +175,12 @@ func (m *model) begin(k eventlog.ThreadKey, e modelEvent, parent *agui.RunKey, e
 	if t != nil && parent == nil {
 		abandoned = t.running(t.head)
 		for _, r := range abandoned {
-			if !takeOver && (r.held || !r.appended.IsZero() && m.clock().Before(r.appended.Add(modelLease))) {
+			if !takeOver && m.owned(r) {
 				return run, 0, 0, &eventlog.RunActiveError{Run: r.Key}
 			}
 		}
 	}
-	if err := conflict(expect, t.lastSeq()); err != nil {
+	if err := t.conflict(expect); err != nil {
 		return run, 0, 0, err
 	}
 	if err := t.endedParent(parent); err != nil {
@@ -172,7 +193,7 @@ func (m *model) begin(k eventlog.ThreadKey, e modelEvent, parent *agui.RunKey, e
 		for _, r := range abandoned {
 			if r.held { // who starts the next run fences its writer
 				t.epoch++
-				r.epoch = t.epoch
+				r.epoch, r.owner = t.epoch, h.Owner
 			}
 			m.close(t, r, agui.CodeAbandoned)
 		}
@@ -181,88 +202,18 @@ func (m *model) begin(k eventlog.ThreadKey, e modelEvent, parent *agui.RunKey, e
 			behind = *parent
 		}
 		m.add(t, e, e.raw(), agui.Claim{Parent: &behind}, eventlog.OriginStore)
-		t.epoch++
 		r := t.runs[len(t.runs)-1]
-		r.held, r.epoch = true, t.epoch
+		m.hold(t, r, h)
 		run, first, epoch = r.Key, t.lastSeq(), t.epoch
 	})
 	return run, first, epoch, nil
 }
 
-// modelWriter is a lease that was given, perhaps long ago.
-type modelWriter struct {
-	key   eventlog.ThreadKey
-	run   agui.RunKey
-	epoch uint64
-}
-
-// fenced is why a writer may not write; its run, if it may.
-func (m *model) fenced(w modelWriter) (*modelThread, *modelRun, error) {
-	t := m.find(w.key)
-	r := t.find(w.run)
-	if r.held && r.epoch == w.epoch {
-		return t, r, nil
-	}
-	e := &eventlog.FencedError{Run: w.run, Epoch: w.epoch, Status: r.Status}
-	if r.epoch > w.epoch {
-		e.Current = r.epoch
-	}
-	return t, r, e
-}
-
-func (m *model) writeLeased(w modelWriter, events []modelEvent) (eventlog.Appended, error) {
-	for _, e := range events[:len(events)-1] {
-		if e.typ.Terminal() { // whatever the lease, what follows is too late
-			return eventlog.Appended{}, eventlog.ErrFenced
-		}
-	}
-	if _, _, err := m.fenced(w); err != nil {
+func (m *model) note(k eventlog.ThreadKey, bodies []string, expect *uint64, key string) (eventlog.Appended, error) {
+	t, err := m.touch(k)
+	if err != nil {
 		return eventlog.Appended{}, err
 	}
-	var done eventlog.Appended
-	m.commit(w.key, eventlog.StreamEvents, func(t *modelThread) {
-		done.First = t.lastSeq() + 1
-		for _, e := range events {
-			m.add(t, e, e.raw(), agui.Claim{Run: w.run, Leased: true}, eventlog.OriginAgent)
-		}
-		done.Last, done.Position = t.lastSeq(), m.position()
-	})
-	return done, nil
-}
-
-func (m *model) end(w modelWriter, code string) error {
-	_, r, err := m.fenced(w)
-	if err != nil {
-		if r.epoch == w.epoch {
-			return nil
-		}
-		return err
-	}
-	m.commit(w.key, eventlog.StreamEvents, func(t *modelThread) { m.close(t, t.find(w.run), code) })
-	return nil
-}
-
-func (m *model) take(k eventlog.ThreadKey, run agui.RunKey) (uint64, error) {
-	t := m.find(k)
-	if t == nil {
-		return 0, eventlog.ErrThreadNotFound
-	}
-	r := t.find(run)
-	if r == nil {
-		return 0, eventlog.ErrRunNotFound
-	}
-	if !r.Running() {
-		return 0, &eventlog.FencedError{Run: run, Status: r.Status}
-	}
-	m.commit(k, eventlog.StreamControl, func(t *modelThread) {
-		t.epoch++
-		r.held, r.epoch = true, t.epoch
-	})
-	return t.epoch, nil
-}
-
-func (m *model) note(k eventlog.ThreadKey, bodies []string, expect *uint64, key string) (eventlog.Appended, error) {
-	t := m.find(k)
 	content := fmt.Sprintf("companion %q", bodies)
 	if done, ok, err := m.known(t, key, content); ok || err != nil {
 		return done, err
@@ -271,8 +222,8 @@ func (m *model) note(k eventlog.ThreadKey, bodies []string, expect *uint64, key 
 	if t != nil {
 		last = uint64(len(t.companion))
 	}
-	if err := conflict(expect, last); err != nil {
-		return eventlog.Appended{}, err
+	if expect != nil && *expect != last {
+		return eventlog.Appended{}, &eventlog.ConflictError{Expected: *expect, Actual: last}
 	}
 	done := eventlog.Appended{First: last + 1, Last: last + uint64(len(bodies))}
 	m.commit(k, eventlog.StreamCompanion, func(t *modelThread) {
@@ -281,45 +232,28 @@ func (m *model) note(k eventlog.ThreadKey, bodies []string, expect *uint64, key 
 			t.companion = append(t.companion, eventlog.Entry{Seq: uint64(len(t.companion) + 1), Position: m.position(), Time: m.last, Kind: "note", Body: []byte(b)})
 		}
 		if key != "" {
-			t.keys[key] = modelKey{content, done, m.last}
+			t.keys[key] = modelKey{content, true, done, m.last}
 		}
 	})
 	return done, nil
 }
 
-// reopened is what opening does: the runs of writers are closed, one commit for
-// each thread, in the order of the threads' creation.
-func (m *model) reopened() {
-	for _, t := range m.threads {
-		var held []*modelRun
-		for _, r := range t.runs {
-			if r.held {
-				held = append(held, r)
-			}
-		}
-		if len(held) == 0 {
-			continue
-		}
-		m.commit(t.key, eventlog.StreamEvents, func(t *modelThread) {
-			for _, r := range held {
-				m.close(t, r, agui.CodeAbandoned)
-			}
-		})
-	}
-}
-
 // about is what the log should say of a thread.
 func (t *modelThread) about() eventlog.Thread {
 	return eventlog.Thread{
-		Key: t.key, Created: utc(t.created), Updated: utc(t.updated), LastSeq: t.lastSeq(), FirstSeq: 1,
+		Key: t.key, Created: utc(t.created), Updated: utc(t.updated), LastSeq: t.lastSeq(), FirstSeq: t.first,
 		Runs: len(t.runs), Head: t.head, CompanionSeq: uint64(len(t.companion)),
+		Generation: t.generation, Removals: uint64(len(t.receipts)),
 	}
 }
 
 func utc(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 
-// reads is what a read should yield.
+// reads is what a read should yield. An [eventlog.GapError] comes before records.
 func (t *modelThread) reads(o eventlog.ReadOptions) ([]eventlog.Record, error) {
+	if t.erased != nil {
+		return nil, t.erased
+	}
 	through := make(map[agui.RunKey]uint64)
 	if o.Lineage != nil && !o.Lineage.IsZero() {
 		if t.find(*o.Lineage) == nil {
@@ -336,11 +270,14 @@ func (t *modelThread) reads(o eventlog.ReadOptions) ([]eventlog.Record, error) {
 	var out []eventlog.Record
 	for _, r := range t.records {
 		switch bound, ok := through[r.Run]; {
-		case r.Seq < o.From, o.To != 0 && r.Seq > o.To:
+		case r.Seq < t.first, r.Seq < o.From, o.To != 0 && r.Seq > o.To:
 		case o.Lineage != nil && !r.Run.IsZero() && (!ok || r.Seq > bound):
 		default:
 			out = append(out, r)
 		}
+	}
+	if o.From > 0 && o.From < t.first {
+		return out, &eventlog.GapError{From: o.From, To: t.first - 1, Reason: eventlog.RemovalClear}
 	}
 	return out, nil
 }

@@ -22,7 +22,7 @@ func RunModel(t *testing.T, factory func(t *testing.T) Factory) {
 		clock := newClock()
 		c := &modelCheck{
 			t: t, rt: rt, ctx: context.Background(), clock: clock,
-			place: &place{factory: factory(t), t: t, config: Config{Now: clock.now}},
+			place: &place{factory: factory(t), t: t, config: Config{Now: clock.now, After: neverFires}},
 			model: &model{now: clock.now},
 		}
 		c.place.open()
@@ -34,9 +34,19 @@ func RunModel(t *testing.T, factory func(t *testing.T) Factory) {
 		rt.Repeat(map[string]func(*rapid.T){
 			"append": c.append, "import": c.append, "append more": c.append, "begin": c.begin, "begin more": c.begin,
 			"write": c.write, "write more": c.write, "end": c.end, "take": c.take, "note": c.note, "read": c.read,
+			"attach": c.attach, "append under a lease": c.appendLeased, "renew": c.renew,
+			"clear": c.clear, "erase": c.erase, "redact": c.redact, "plan": c.plan,
 			"advance": c.advance, "reopen": c.reopen, "crash": c.crash, "": c.same,
 		})
+		for _, fault := range Check(c.ctx, c.place.log) {
+			rt.Error(fault)
+		}
 	})
+}
+
+// neverFires is a timer for logs that are told when to look at the time.
+func neverFires(time.Duration) (<-chan time.Time, func() bool) {
+	return nil, func() bool { return true }
 }
 
 // modelCheck is one random walk.
@@ -48,6 +58,7 @@ type modelCheck struct {
 	place   *place
 	model   *model
 	writers []heldModel
+	leases  []modelWriter // all that were ever given
 	n       int
 	changed bool // something has happened since the whole was compared
 }
@@ -56,11 +67,14 @@ type modelCheck struct {
 type heldModel struct {
 	writer eventlog.Writer
 	model  modelWriter
+	over   bool // it has ended its run, or was refused
 }
 
 var (
-	modelKeys = []eventlog.ThreadKey{{Scope: "a", Thread: "t"}, {Scope: "a", Thread: "u"}, {Scope: "b", Thread: "t"}}
-	modelIDs  = []string{"p", "q", "r", "s"}
+	modelKeys = []eventlog.ThreadKey{
+		{Scope: "a", Thread: "t"}, {Scope: "a", Thread: "u"}, {Scope: "b", Thread: "t"}, {Scope: "a", Thread: "tt"},
+	}
+	modelIDs = []string{"p", "q", "r", "s"}
 )
 
 func draw[T any](rt *rapid.T, what string, from []T) T { return rapid.SampledFrom(from).Draw(rt, what) }
@@ -154,6 +168,15 @@ func sameError(got, want error) bool {
 	case *eventlog.KeyConflictError:
 		var e *eventlog.KeyConflictError
 		return errors.As(got, &e) && *e == *want
+	case *eventlog.KeyErasedError:
+		var e *eventlog.KeyErasedError
+		return errors.Is(got, eventlog.ErrErased) && errors.As(got, &e) && *e == *want
+	case *eventlog.ErasedError:
+		var e *eventlog.ErasedError
+		return errors.Is(got, eventlog.ErrErased) && errors.As(got, &e) && *e == *want
+	case *eventlog.GapError:
+		var e *eventlog.GapError
+		return errors.Is(got, eventlog.ErrGap) && errors.As(got, &e) && *e == *want
 	case *eventlog.RunActiveError:
 		var e *eventlog.RunActiveError
 		return errors.As(got, &e) && e.Run == want.Run
@@ -163,7 +186,7 @@ func sameError(got, want error) bool {
 	case *eventlog.FencedError:
 		var e *eventlog.FencedError
 		// A writer may answer with what first fenced it.
-		return errors.As(got, &e) && e.Run == want.Run && e.Epoch == want.Epoch && (e.Current > e.Epoch) == (want.Current > want.Epoch)
+		return errors.Is(got, eventlog.ErrFenced) && errors.As(got, &e) && e.Run == want.Run && e.Epoch == want.Epoch && (e.Current > e.Epoch) == (want.Current > want.Epoch)
 	}
 	return errors.Is(got, want)
 }
@@ -198,10 +221,10 @@ func (c *modelCheck) begin(rt *rapid.T) {
 		parent := draw(rt, "parent id", modelIDs)
 		e.parent = &parent
 	}
-	parent, over := c.parent(rt, k), maybe(rt, "take over", 4)
+	parent, over, holder := c.parent(rt, k), maybe(rt, "take over", 4), c.holder(rt)
 	limit, expect := c.expect(rt, c.model.find(k).lastSeq())
-	run, first, epoch, wantErr := c.model.begin(k, e, parent, limit, over)
-	w, err := c.place.log.BeginRun(c.ctx, k, eventlog.RunStart{Started: e.raw(), Parent: parent, Expect: expect, TakeOver: over})
+	run, first, epoch, wantErr := c.model.begin(k, e, parent, limit, over, holder)
+	w, err := c.place.log.BeginRun(c.ctx, k, eventlog.RunStart{Started: e.raw(), Parent: parent, Expect: expect, TakeOver: over, Holder: holder})
 	c.answers(rt, "begin", nil, nil, err, wantErr)
 	if err != nil {
 		return
@@ -209,7 +232,7 @@ func (c *modelCheck) begin(rt *rapid.T) {
 	if l := w.Lease(); l.Run != run || l.Epoch != epoch || w.First() != first {
 		rt.Fatalf("begin: %+v from %d, want %v under %d from %d", l, w.First(), run, epoch, first)
 	}
-	c.writers = append(c.writers, heldModel{w, modelWriter{k, run, epoch}})
+	c.given(w, modelWriter{key: k, run: run, epoch: epoch})
 }
 
 // write writes through one of the leases that were given, at once or piped.
@@ -217,7 +240,7 @@ func (c *modelCheck) write(rt *rapid.T) {
 	if len(c.writers) == 0 {
 		return
 	}
-	w := draw(rt, "writer", c.writers)
+	w := &c.writers[rapid.IntRange(0, len(c.writers)-1).Draw(rt, "writer")]
 	events, bytes := c.events(rt, 1)
 	want, wantErr := c.model.writeLeased(w.model, events)
 	if wantErr == nil && maybe(rt, "piped", 3) {
@@ -229,37 +252,37 @@ func (c *modelCheck) write(rt *rapid.T) {
 			}
 		}
 		c.answers(rt, "enqueue", nil, nil, err, nil)
+		w.over = w.over || events[len(events)-1].typ.Terminal()
 		return
 	}
 	got, err := w.writer.Append(c.ctx, bytes...)
-	c.answers(rt, fmt.Sprintf("write %q", bytes), got, want, err, wantErr)
+	c.answers(rt, fmt.Sprintf("write %q", bytes), got, want, err, w.told(err, wantErr))
+	w.over = w.over || err == nil && events[len(events)-1].typ.Terminal()
 }
 
 func (c *modelCheck) end(rt *rapid.T) {
 	if len(c.writers) == 0 {
 		return
 	}
-	w := draw(rt, "writer", c.writers)
+	w := &c.writers[rapid.IntRange(0, len(c.writers)-1).Draw(rt, "writer")]
 	code := draw(rt, "code", []string{"STOP", agui.CodeAbandoned})
 	wantErr := c.model.end(w.model, code)
 	c.answers(rt, "end", nil, nil, w.writer.End(c.ctx, code, "the end"), wantErr)
+	w.over = true
 }
 
 func (c *modelCheck) take(rt *rapid.T) {
 	k := draw(rt, "thread", modelKeys)
 	run := c.runOf(rt, k)
-	epoch, wantErr := c.model.take(k, run)
-	w, err := c.place.log.TakeRun(c.ctx, k, run, eventlog.Holder{})
-	var fenced *eventlog.FencedError
-	if errors.As(wantErr, &fenced) && errors.Is(err, eventlog.ErrFenced) {
-		return
-	}
+	holder := c.holder(rt)
+	epoch, wantErr := c.model.take(k, run, holder)
+	w, err := c.place.log.TakeRun(c.ctx, k, run, holder)
 	c.answers(rt, "take", nil, nil, err, wantErr)
 	if err == nil && w.Lease().Epoch != epoch {
 		rt.Fatalf("take: %+v, want epoch %d", w.Lease(), epoch)
 	}
 	if err == nil {
-		c.writers = append(c.writers, heldModel{w, modelWriter{k, run, epoch}})
+		c.given(w, modelWriter{key: k, run: run, epoch: epoch})
 	}
 }
 
@@ -312,21 +335,28 @@ func (c *modelCheck) read(rt *rapid.T) {
 		o.Lineage = &run
 	}
 	want, wantErr := t.reads(o)
-	got, err := c.records(k, o)
+	got, err := c.records(rt, k, o)
 	if !sameError(err, wantErr) {
 		rt.Fatalf("read %+v: %v, want %v", o, err, wantErr)
 	}
 	sameRecords(rt, got, want)
 }
 
-func (c *modelCheck) records(k eventlog.ThreadKey, o eventlog.ReadOptions) (out []eventlog.Record, err error) {
+// records reads on behind a gap, which is told before any record.
+func (c *modelCheck) records(rt *rapid.T, k eventlog.ThreadKey, o eventlog.ReadOptions) (out []eventlog.Record, gap error) {
 	for r, err := range c.place.log.Read(c.ctx, k, o) {
-		if err != nil {
+		switch {
+		case errors.Is(err, eventlog.ErrGap) && gap == nil && len(out) == 0:
+			gap = err
+		case err != nil && gap != nil:
+			rt.Fatalf("read %+v: %v behind %v", o, err, gap)
+		case err != nil:
 			return out, err
+		default:
+			out = append(out, r)
 		}
-		out = append(out, r)
 	}
-	return out, nil
+	return out, gap
 }
 
 // sameRecords compares all but the bytes of what the store wrote itself.
@@ -348,20 +378,52 @@ func sameRecords(rt *rapid.T, got, want []eventlog.Record) {
 }
 
 func (c *modelCheck) advance(rt *rapid.T) {
-	c.clock.add(draw(rt, "time", []time.Duration{time.Microsecond, time.Minute, 9 * time.Minute, 11 * time.Minute, 3 * 24 * time.Hour, 8 * 24 * time.Hour}))
+	c.pass(draw(rt, "time", []time.Duration{time.Microsecond, 20 * time.Second, time.Minute, 9 * time.Minute, 11 * time.Minute, 3 * 24 * time.Hour, 8 * 24 * time.Hour}))
+	c.expire(rt)
 }
 
-func (c *modelCheck) reopen(rt *rapid.T) {
-	c.place.reopen()
-	c.again()
+// pass lets time pass, at least so much, until it is known which leases have
+// expired.
+func (c *modelCheck) pass(d time.Duration) {
+	now := c.clock.now()
+	c.clock.add(c.model.sure(now.Add(d)).Sub(now))
 }
 
-func (c *modelCheck) crash(rt *rapid.T) {
-	c.place.crash()
-	c.again()
+// expire has the log close what has expired, which it may have begun to do by
+// itself, in any order of the threads.
+func (c *modelCheck) expire(rt *rapid.T) {
+	left := make(map[eventlog.ThreadKey]bool)
+	for _, t := range c.model.threads {
+		if len(c.model.expired(t)) == 0 {
+			continue
+		}
+		left[t.key] = true
+		if _, err := c.place.log.Append(c.ctx, t.key, eventlog.Batch{}); err != nil {
+			rt.Fatalf("look at thread %v: %v", t.key, err)
+		}
+	}
+	for commit, err := range c.place.log.Commits(c.ctx, c.model.position()+1) {
+		if err != nil || !left[commit.Thread] {
+			rt.Fatalf("commit %+v, %v; what has expired is of %v", commit, err, left)
+		}
+		delete(left, commit.Thread)
+		t := c.model.find(commit.Thread)
+		c.model.abandon(t, c.model.expired(t))
+		c.changed = true
+	}
+	if len(left) > 0 {
+		rt.Fatalf("expired, and not closed: %v", left)
+	}
 }
 
-func (c *modelCheck) again() {
+func (c *modelCheck) reopen(rt *rapid.T) { c.again(c.place.reopen) }
+
+func (c *modelCheck) crash(rt *rapid.T) { c.again(c.place.crash) }
+
+func (c *modelCheck) again(open func() eventlog.Log) {
+	c.model.closing()
+	c.pass(0)
+	open()
 	c.model.reopened()
 	c.writers, c.changed = nil, true
 }
@@ -405,22 +467,27 @@ func (c *modelCheck) sameThread(rt *rapid.T, log eventlog.Log, k eventlog.Thread
 		}
 		return
 	}
+	c.sameReceipts(rt, t)
+	if t.erased != nil {
+		c.sameErased(rt, t)
+		return
+	}
 	if err != nil || got != t.about() {
 		rt.Fatalf("thread %+v, %v\nwant   %+v", got, err, t.about())
 	}
-	records, err := c.records(k, eventlog.ReadOptions{})
+	records, err := c.records(rt, k, eventlog.ReadOptions{})
 	if err != nil {
 		rt.Fatal(err)
 	}
-	sameRecords(rt, records, t.records)
+	sameRecords(rt, records, t.records[t.first-1:])
 	runs, err := log.Runs(c.ctx, k)
 	if err != nil || len(runs) != len(t.runs) {
 		rt.Fatalf("%d runs, %v, want %d", len(runs), err, len(t.runs))
 	}
 	for i, r := range runs {
 		w := t.runs[i]
-		if r.Run != w.Run || r.Held != w.held || r.Epoch != w.epoch || r.Origin != w.origin {
-			rt.Fatalf("run %+v\nwant %+v held %v epoch %d origin %v", r, w.Run, w.held, w.epoch, w.origin)
+		if r.Run != w.Run || r.Held != w.held || r.Epoch != w.epoch || r.Owner != w.owner || r.Origin != w.origin {
+			rt.Fatalf("run %+v\nwant %+v held %v by %q epoch %d origin %v", r, w.Run, w.held, w.owner, w.epoch, w.origin)
 		}
 	}
 	n := 0
@@ -454,14 +521,14 @@ func (c *modelCheck) sameList(rt *rapid.T, log eventlog.Log, scope string) {
 		if len(page) == 0 {
 			break
 		}
-		if t := c.model.find(page[0].Key); t == nil || page[0] != t.about() {
+		if t := c.model.find(page[0].Key); t == nil || t.erased != nil || page[0] != t.about() {
 			rt.Fatalf("listed %+v, want %+v", page[0], t)
 		}
 		after = page[0].Key.Thread
 		n++
 	}
 	for _, t := range c.model.threads {
-		if t.key.Scope == scope {
+		if t.key.Scope == scope && t.erased == nil {
 			n--
 		}
 	}

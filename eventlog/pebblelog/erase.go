@@ -269,7 +269,7 @@ func (l *Log) commitRemovalOfAll(g *group, t *thread, r *removal) error {
 	if a.lastSeq >= a.firstSeq {
 		row.first, row.last = a.firstSeq, a.lastSeq
 	}
-	if err := l.positions(a.ord, &row); err != nil {
+	if err := l.positions(a.ord, &row, g.batch); err != nil {
 		return fmt.Errorf("find what to remove: %w", damage(err))
 	}
 	b := l.build(g, t)
@@ -283,6 +283,7 @@ func (l *Log) commitRemovalOfAll(g *group, t *thread, r *removal) error {
 		a.state = stateClearing
 		a.generation++
 		a.firstSeq, a.firstRun = a.lastSeq+1, row.lastRun
+		a.updated = b.time // as it is found again: when its last record came is gone with it
 	}
 	a.tracker, a.index, a.info, a.held = agui.NewTracker(nil, agui.RunKey{}), make(map[agui.RunKey]int), nil, 0
 	a.expiring = 0

@@ -1,6 +1,7 @@
 package pebblelog
 
 import (
+	"bytes"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -410,7 +411,7 @@ func (l *Log) wouldRemove(ctx context.Context, r *removal) (eventlog.Receipt, er
 	if err != nil {
 		return eventlog.Receipt{}, err
 	}
-	err = l.reading(r.op, r.key, func() error { return l.positions(r.ord, &row) })
+	err = l.reading(r.op, r.key, func() error { return l.positions(r.ord, &row, nil) })
 	if err != nil {
 		return eventlog.Receipt{}, err
 	}
@@ -436,8 +437,10 @@ func (l *Log) wouldRemove(ctx context.Context, r *removal) (eventlog.Receipt, er
 	return row.describe(r.key, 0), nil
 }
 
-// positions finds the commits of a receipt's first and last record.
-func (l *Log) positions(ord uint64, row *receiptRow) error {
+// positions finds the commits of a receipt's first and last record. Those of the
+// group that the removal is committed with are only in its batch; nil: there is
+// none.
+func (l *Log) positions(ord uint64, row *receiptRow, batch *pebble.Batch) error {
 	if row.first == 0 {
 		return nil
 	}
@@ -451,6 +454,9 @@ func (l *Log) positions(ord uint64, row *receiptRow) error {
 			return err
 		}
 		if !ok {
+			value, ok = inBatch(batch, recordKey(ord, p.seq))
+		}
+		if !ok {
 			continue // verify says so; what is there is removed all the same
 		}
 		h, _, err := d.record(value)
@@ -460,4 +466,20 @@ func (l *Log) positions(ord uint64, row *receiptRow) error {
 		*p.to = h.position
 	}
 	return nil
+}
+
+// inBatch looks for what a batch sets a key to.
+func inBatch(batch *pebble.Batch, key []byte) (value []byte, found bool) {
+	if batch == nil {
+		return nil, false
+	}
+	for r := batch.Reader(); ; {
+		kind, k, v, ok, err := r.Next()
+		if !ok || err != nil {
+			return value, found
+		}
+		if kind == pebble.InternalKeyKindSet && bytes.Equal(k, key) {
+			value, found = v, true
+		}
+	}
 }
