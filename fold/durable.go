@@ -10,7 +10,7 @@ import (
 
 // durable is the profile Durable. It finds whatever an event concerns by its
 // id, never by a search: what an event costs does not depend on how long the
-// transcript is, but for a MESSAGES_SNAPSHOT, which brings one itself.
+// transcript is, but for the first MESSAGES_SNAPSHOT, which arranges it.
 type durable struct {
 	decoder agui.Decoder
 	limits  Limits

@@ -1,7 +1,6 @@
 package fold
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/agstore/agstore/agui"
@@ -10,12 +9,16 @@ import (
 
 // call is a tool call.
 type call struct {
-	id        string
-	name      string
-	owner     *message // nil: no longer in the transcript
-	arguments *jsonvalue.Text
-	encrypted agui.Opt[string]
-	metadata  *jsonvalue.Document // nil: none
+	id    string
+	name  string
+	owner *message // nil: no longer in the transcript
+	// The calls of the owner are a list; position grows in it.
+	prev, next *call
+	position   int
+	over       bool // in the owner's list of those
+	arguments  *jsonvalue.Text
+	encrypted  agui.Opt[string]
+	metadata   *jsonvalue.Document // nil: none
 
 	open      *run   // that has it open; nil: it is over
 	opening   uint64 // when it was opened
@@ -31,12 +34,6 @@ type call struct {
 	results int // tool messages of the transcript that answer it
 	// resulted: it ever had one.
 	resulted bool
-}
-
-// callSet is the calls of the transcript that have one id, in their order.
-type callSet struct {
-	all     []*call
-	waiting []*call // those without a result
 }
 
 func (c *call) changed() {
@@ -56,60 +53,15 @@ func (c *call) settle() {
 
 // cut is the end of the run: what has not been settled is lost.
 func (c *call) cut() {
-	c.open, c.paused, c.again, c.fresh = nil, false, false, nil
-}
-
-// newest gives the call that events mean by an id, nil if there is none.
-func (t *transcript) newest(id string) *call {
-	s := t.calls[id]
-	if s == nil {
-		return nil
-	}
-	return s.all[len(s.all)-1]
-}
-
-// unanswered gives the call that a result belongs to: the newest without one,
-// else the newest (R14).
-func (t *transcript) unanswered(id string) *call {
-	if s := t.calls[id]; s != nil && len(s.waiting) > 0 {
-		return s.waiting[len(s.waiting)-1]
-	}
-	return t.newest(id)
-}
-
-// index adds a call to those with its id.
-func (t *transcript) index(c *call) {
-	s := t.calls[c.id]
-	if s == nil {
-		s = new(callSet)
-		t.calls[c.id] = s
-	}
-	s.all = append(s.all, c)
-	if c.results == 0 {
-		s.waiting = append(s.waiting, c)
-	}
-}
-
-// answer makes m, which answers none, a result of c.
-func (t *transcript) answer(m *message, c *call) {
-	m.answers = c
-	c.resulted = true
-	if c.results++; c.results == 1 {
-		s := t.calls[c.id]
-		for i := len(s.waiting) - 1; i >= 0; i-- {
-			if s.waiting[i] == c {
-				s.waiting = slices.Delete(s.waiting, i, i+1)
-				break
-			}
-		}
-	}
+	c.set(nil, false)
+	c.again, c.fresh = false, nil
 }
 
 // addCall adds a call of a message that came whole.
 func (d *durable) addCall(m *message, from *agui.ToolCall) *call {
-	c := &call{id: from.ID, owner: m}
+	c := &call{id: from.ID}
 	c.fill(from)
-	m.calls = append(m.calls, c)
+	m.push(c)
 	d.transcript.index(c)
 	return c
 }
@@ -159,7 +111,8 @@ func (d *durable) rename(c *call, name string) {
 }
 
 func (d *durable) openCall(r *run, c *call) {
-	c.open, c.opening, c.paused = r, d.seq, false
+	c.set(r, false)
+	c.opening = d.seq
 	r.open(opening{call: c, seq: d.seq})
 	if c.startedBy != r {
 		c.startedBy = r
@@ -178,8 +131,9 @@ func (d *durable) describeCall(c *call, e *agui.Event) {
 func (d *durable) newCall(e *agui.Event) *call {
 	id := strings.Clone(e.ToolCallID.V)
 	m := d.ownerFor(id, e)
-	c := &call{id: id, name: strings.Clone(e.ToolCallName.V), owner: m, arguments: new(jsonvalue.Text)}
-	m.calls, m.shown = append(m.calls, c), nil
+	c := &call{id: id, name: strings.Clone(e.ToolCallName.V), arguments: new(jsonvalue.Text)}
+	m.push(c)
+	m.shown = nil
 	d.transcript.index(c)
 	return c
 }
@@ -247,7 +201,7 @@ func (d *durable) endCall(e *agui.Event) {
 	default:
 		d.describeCall(c, e)
 		c.settle()
-		c.open, c.paused = nil, false
+		c.set(nil, false)
 	}
 }
 

@@ -273,13 +273,13 @@ func (d *durable) closeStream(r *run, s *stream) {
 	if s.call != nil {
 		if s.call.open == r {
 			s.call.settle()
-			s.call.paused = true
+			s.call.set(r, true)
 			r.paused = append(r.paused, s.call)
 		}
 		return
 	}
 	if m := d.transcript.find(streamKind(s.kind), s.id); m != nil && m.open == r {
-		m.open = nil
+		m.close()
 	}
 }
 

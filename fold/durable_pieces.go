@@ -133,6 +133,7 @@ func (d *durable) target(p *agui.Delta, likely *place) target {
 	switch p.Type {
 	case agui.TypeToolCallArgs:
 		if s := d.transcript.calls[string(p.ID)]; s != nil {
+			d.transcript.ordered(s)
 			return target{call: s.all[len(s.all)-1]}
 		}
 		return target{}

@@ -249,7 +249,7 @@ func (d *durable) closeAll(r *run) {
 			continue
 		}
 		if o.message != nil {
-			o.message.open = nil
+			o.message.close()
 			continue
 		}
 		d.diagnose("incomplete_call", "toolCallId", o.call.id)

@@ -8,18 +8,24 @@ import (
 	"github.com/agstore/agstore/internal/jsonvalue"
 )
 
-// snapshot is a MESSAGES_SNAPSHOT (R9). It is the one event that costs what the
-// transcript is long: it brings one.
+// snapshot is a MESSAGES_SNAPSHOT (R9). It costs what it brings and what it takes
+// away, not what stays: the transcript is not gone through.
 func (d *durable) snapshot(e *agui.Event) {
 	t := &d.transcript
-	s := snapshot{d: d, spared: d.spared(e)}
+	t.arrange()
+	s := snapshot{
+		d: d, spared: d.spared(e), carried: make(map[*message]bool, len(e.Messages)),
+		calls: make(map[*call]bool), touched: make(map[string]bool), results: make(map[string][]*message),
+	}
 	s.read(e.Messages)
-	s.matchCalls()
-	removed := t.rebuild(s.messages, s.kept(e))
+	s.giveCalls(s.matchCalls())
+	removed := s.remove(e)
 	if len(e.Messages) == 0 && removed > 0 {
 		d.diagnose("snapshot_removed", "count", removed)
 	}
-	t.reindex()
+	t.reorder(s.messages, s.carried)
+	t.shape++
+	s.answer()
 }
 
 // snapshot is the working state of one MESSAGES_SNAPSHOT.
@@ -30,6 +36,10 @@ type snapshot struct {
 	carried  map[*message]bool // those in messages
 	calls    map[*call]bool    // those that its messages carry
 	spared   map[*message]bool
+	// touched are the ids of calls of which something has changed: their calls,
+	// in which order they are, or their results.
+	touched map[string]bool
+	results map[string][]*message // the tool messages that stay, by the ids of their calls
 }
 
 // spared finds the messages that elements of the snapshot name which could not
@@ -37,15 +47,21 @@ type snapshot struct {
 func (d *durable) spared(e *agui.Event) map[*message]bool {
 	var spared map[*message]bool
 	var all agui.Value
+	latest := ""
 	for _, n := range e.Notes {
-		if n.Code != agui.NoteMalformedPart && n.Code != agui.NoteRemoved || !isElement(elementOf(n), "/messages/") {
+		if n.Code != agui.NoteMalformedPart && n.Code != agui.NoteRemoved {
 			continue
 		}
+		element := elementOf(n)
+		if element == latest || !isElement(element, "/messages/") {
+			continue
+		}
+		latest = element
 		if !all.Present() {
 			all, _ = jsonvalue.Parse(d.raw, d.limits.Nesting)
 			spared = make(map[*message]bool)
 		}
-		id, ok := all.Resolve(elementOf(n)).GetText("id")
+		id, ok := all.Resolve(element).GetText("id")
 		if !ok {
 			continue
 		}
@@ -73,7 +89,6 @@ func elementOf(n agui.Note) string {
 // says, others are new. Of those that occur twice, the last content is at the
 // first place (R9 e).
 func (s *snapshot) read(messages []agui.Message) {
-	s.carried = make(map[*message]bool, len(messages))
 	t := &s.d.transcript
 	at := make(map[string]int, len(messages)) // by id in views
 	for i := range messages {
@@ -100,19 +115,41 @@ func (s *snapshot) read(messages []agui.Message) {
 		s.carried[m] = true
 	}
 	for i, m := range s.messages {
+		s.unanswer(m)
 		m.fill(s.from[i])
+		s.answers(m)
+	}
+	for m := range s.spared {
+		if !s.carried[m] {
+			s.unanswer(m)
+			s.answers(m)
+		}
+	}
+}
+
+// unanswer takes a tool message away from the call it answers.
+func (s *snapshot) unanswer(m *message) {
+	if c := m.answers; c != nil {
+		s.touched[c.id] = true
+		m.answers = nil
+	}
+}
+
+// answers takes note of a tool message that will be in the list.
+func (s *snapshot) answers(m *message) {
+	if id := m.toolCallID.V; m.kind == kindTool {
+		s.touched[id] = true
+		s.results[id] = append(s.results[id], m)
 	}
 }
 
 // matchCalls finds for each call of the snapshot the call that it is: one of
-// the same message, else the oldest of its id that no other has. What is left
-// are calls that the snapshot leaves out.
-func (s *snapshot) matchCalls() {
-	s.calls = make(map[*call]bool)
+// the same message, else the oldest of its id that no other has, else a new one.
+func (s *snapshot) matchCalls() [][]*call {
 	lists := make([][]*call, len(s.messages))
 	for i, m := range s.messages {
 		lists[i] = make([]*call, len(s.from[i].ToolCalls))
-		own := newCallQueues(m.calls)
+		own := s.own(m, s.from[i].ToolCalls)
 		for j := range lists[i] {
 			lists[i][j] = own.take(s, s.from[i].ToolCalls[j].ID)
 		}
@@ -121,7 +158,7 @@ func (s *snapshot) matchCalls() {
 	for i := range lists {
 		for j, c := range lists[i] {
 			from := &s.from[i].ToolCalls[j]
-			if set := s.d.transcript.calls[from.ID]; c == nil && set != nil {
+			if set := s.d.transcript.set(from.ID); c == nil && set != nil {
 				if _, begun := others[from.ID]; !begun {
 					others[from.ID] = set.all
 				}
@@ -134,27 +171,42 @@ func (s *snapshot) matchCalls() {
 			lists[i][j] = c
 		}
 	}
-	for m := s.d.transcript.first; m != nil; m = m.next {
-		m.calls, m.shown = s.left(m), nil
-	}
-	for i, m := range s.messages {
-		m.calls = append(lists[i], m.calls...)
-		for _, c := range m.calls {
-			c.owner = m
-		}
-	}
+	return lists
 }
 
 // callQueues are the calls of each id that may not be taken yet, in order.
 type callQueues map[string][]*call
 
-func newCallQueues(calls []*call) callQueues {
-	if len(calls) == 0 {
+// own gives the calls of a message that the snapshot's copy may mean. They are
+// looked for among all of the message or all with their ids, whichever are fewer.
+func (s *snapshot) own(m *message, copies []agui.ToolCall) callQueues {
+	if m.calls.count == 0 || len(copies) == 0 {
 		return nil
 	}
-	q := make(callQueues, len(calls))
-	for _, c := range calls {
-		q[c.id] = append(q[c.id], c)
+	q := make(callQueues, len(copies))
+	t, n := &s.d.transcript, 0
+	for i := range copies {
+		if set := t.calls[copies[i].ID]; set != nil {
+			n += len(set.all)
+		}
+	}
+	if n >= m.calls.count {
+		for c := m.calls.first; c != nil; c = c.next {
+			q[c.id] = append(q[c.id], c)
+		}
+		return q
+	}
+	for i := range copies {
+		id := copies[i].ID
+		if _, found := q[id]; found || t.calls[id] == nil {
+			continue
+		}
+		q[id] = nil
+		for _, c := range t.calls[id].all { // those of one message are in its order
+			if c.owner == m {
+				q[id] = append(q[id], c)
+			}
+		}
 	}
 	return q
 }
@@ -175,138 +227,207 @@ func (q callQueues) take(s *snapshot, id string) *call {
 	return nil
 }
 
-// left picks the calls of a message that the snapshot does not carry: of a
-// message that it carries only those that are open.
-func (s *snapshot) left(m *message) []*call {
-	var out []*call
-	for _, c := range m.calls {
-		if !s.calls[c] && (!s.carried[m] || c.isOpen()) {
-			out = append(out, c)
-		} else if !s.calls[c] {
-			c.owner = nil
+// giveCalls makes the calls of each message those of the snapshot and, behind
+// them, those that are open and left out. Other calls of the message are gone.
+func (s *snapshot) giveCalls(lists [][]*call) {
+	t := &s.d.transcript
+	for _, list := range lists {
+		for _, c := range list {
+			s.touched[c.id] = true
+			if c.owner == nil { // a new one
+				set := t.set(c.id)
+				if set == nil {
+					set = new(callSet)
+					t.calls[c.id] = set
+				}
+				set.all = append(set.all, c)
+				continue
+			}
+			from := c.owner
+			from.drop(c)
+			from.shown = nil
+			from.closed()
 		}
 	}
-	return out
+	for i, m := range s.messages {
+		for _, c := range m.calls.over {
+			if c.owner != m {
+				continue // it has gone to another message
+			}
+			if c.over = false; !c.isOpen() {
+				s.lose(m, c)
+			}
+		}
+		m.calls.over = m.calls.over[:0]
+		for _, c := range slices.Backward(lists[i]) {
+			m.pushFront(c)
+			m.calls.ended(c)
+		}
+	}
 }
 
-// kept finds the messages that stay though the snapshot does not carry them
-// (R9 b, c).
-func (s *snapshot) kept(e *agui.Event) map[*message]bool {
+// lose takes a call out of the transcript.
+func (s *snapshot) lose(m *message, c *call) {
+	m.drop(c)
+	s.touched[c.id] = true
+}
+
+// remove takes away the messages that the snapshot does not carry, but those
+// that stay all the same (R9 b, c). It returns how many are gone.
+func (s *snapshot) remove(e *agui.Event) (removed int) {
 	var reasoning, activity bool
 	for _, m := range s.messages {
 		reasoning = reasoning || m.kind == kindReasoning
 		activity = activity || m.kind == kindActivity
 	}
+	r := s.d.transcript.removable
+	removed = s.sweep(&r.others)
+	if reasoning {
+		removed += s.sweep(&r.reasoning)
+	}
 	owned := ownedActivities(e, activity)
-	kept := make(map[*message]bool)
-	for m := s.d.transcript.first; m != nil; m = m.next {
-		switch {
-		case s.carried[m]:
-		case s.spared[m], m.isOpen(),
-			m.kind == kindReasoning && !reasoning,
-			m.kind == kindActivity && !owned(m.activity.V):
-			kept[m] = true
+	for name := range owned.named {
+		if g := r.activities[name]; g != nil {
+			removed += s.sweep(g)
 		}
 	}
-	return kept
-}
-
-func (c *call) isOpen() bool { return c.open != nil && !c.paused }
-
-// isOpen reports whether the text of a message is open, or one of its calls.
-func (m *message) isOpen() bool {
-	return m.open != nil || slices.ContainsFunc(m.calls, (*call).isOpen)
-}
-
-// ownedActivities says which types of activity a snapshot replaces as a whole
-// (SEMANTICS R-MSNAP-5).
-func ownedActivities(e *agui.Event, some bool) func(string) bool {
-	all := func(yes bool) func(string) bool { return func(string) bool { return yes } }
-	client := e.Metadata.Get("@ag-ui/client")
-	switch {
-	case !client.Present():
-		return all(some)
-	case client.Kind() != jsonvalue.Object:
-		return all(false)
-	}
-	types := client.Get("authoritativeActivityTypes")
-	switch types.Kind() {
-	case jsonvalue.Absent:
-		return all(some)
-	case jsonvalue.Null:
-		return all(true)
-	case jsonvalue.List:
-	default:
-		return all(false)
-	}
-	named := make(map[string]bool, types.Len())
-	for _, item := range types.Items() {
-		name, ok := item.Text()
-		if !ok {
-			return all(false)
-		}
-		named[name] = true
-	}
-	return func(name string) bool { return named[name] }
-}
-
-// rebuild makes the list the messages of a snapshot and, each directly behind
-// its nearest former predecessor that is still there, those that are kept (R9
-// d). It returns how many are gone.
-func (t *transcript) rebuild(messages []*message, kept map[*message]bool) (removed int) {
-	former := make([]*message, 0, t.count)
-	for m := t.first; m != nil; m = m.next {
-		former = append(former, m)
-		m.place.message = nil
-	}
-	t.first, t.last, t.count = nil, nil, 0
-	for _, m := range messages {
-		t.append(m)
-	}
-	var behind *message
-	for _, m := range former {
-		switch {
-		case kept[m]:
-			t.insert(m, behind)
-			behind = m
-		case t.lists(m):
-			behind = m
-		default:
-			removed++
-			for _, c := range m.calls {
-				c.owner = nil
-			}
+	if owned.all {
+		for _, g := range r.activities {
+			removed += s.sweep(g)
 		}
 	}
 	return removed
 }
 
-// reindex finds the calls of a list that has been made anew, and which of them
-// its results answer.
-func (t *transcript) reindex() {
-	t.shape++
-	clear(t.numbers)
-	t.calls = make(map[string]*callSet)
-	var orphans []*message
-	for m := t.first; m != nil; m = m.next {
-		for _, c := range m.calls {
-			c.results = 0
-			t.index(c)
+// sweep takes away the messages of a group, unless they are carried, spared or
+// open.
+func (s *snapshot) sweep(g *group) (removed int) {
+	for at := g.first; at != nil; {
+		here := at
+		at = at.next
+		switch m := here.message; {
+		case s.carried[m], s.spared[m]:
+		case m.isOpen():
+			here.leave()
+		default:
+			s.removeMessage(m)
+			removed++
 		}
-		if m.kind != kindTool {
+	}
+	return removed
+}
+
+func (s *snapshot) removeMessage(m *message) {
+	t := &s.d.transcript
+	for m.calls.first != nil {
+		s.lose(m, m.calls.first)
+	}
+	m.calls.over = nil
+	s.unanswer(m)
+	t.unlink(m)
+	t.release(m.kind, m.place.named)
+}
+
+// answer finds which calls the results of the list answer, of those ids of
+// which something has changed.
+func (s *snapshot) answer() {
+	t := &s.d.transcript
+	for id := range s.touched {
+		results := s.results[id]
+		set := t.calls[id]
+		if set == nil {
 			continue
 		}
-		m.answers = nil
-		if c := t.unanswered(m.toolCallID.V); c != nil {
-			t.answer(m, c)
-		} else {
-			orphans = append(orphans, m)
+		set.all = slices.DeleteFunc(set.all, func(c *call) bool { return c.owner == nil })
+		if len(set.all) == 0 {
+			delete(t.calls, id)
+			continue
 		}
+		t.answerAll(set, results)
+	}
+}
+
+// answerAll answers the calls of one id, in whatever order they are, with all
+// results for it: each with what it may answer of those that stand before it.
+func (t *transcript) answerAll(s *callSet, results []*message) {
+	calls := s.all
+	before := func(a, b *message) bool { return true } // of one call nothing depends on it
+	if len(calls) > 1 {
+		t.sort(calls)
+		before = t.order(len(calls) + len(results))
+		slices.SortFunc(results, func(a, b *message) int {
+			switch {
+			case a == b:
+				return 0
+			case before(a, b):
+				return -1
+			}
+			return 1
+		})
+	}
+	*s = callSet{all: calls[:0], waiting: s.waiting[:0], moves: t.moves}
+	var early []*message
+	next := 0
+	for _, m := range results {
+		for ; next < len(calls) && before(calls[next].owner, m); next++ {
+			s.add(calls[next])
+		}
+		if len(s.all) > 0 {
+			t.answer(m, t.unanswered(m.toolCallID.V))
+		} else {
+			early = append(early, m)
+		}
+	}
+	for ; next < len(calls); next++ {
+		s.add(calls[next])
 	}
 	// In a snapshot a result may stand before its call.
-	for _, m := range orphans {
-		if c := t.unanswered(m.toolCallID.V); c != nil {
-			t.answer(m, c)
-		}
+	for _, m := range early {
+		t.answer(m, t.unanswered(m.toolCallID.V))
 	}
+}
+
+// add adds a call that no result answers yet.
+func (s *callSet) add(c *call) {
+	c.results = 0
+	s.all, s.waiting = append(s.all, c), append(s.waiting, c)
+}
+
+// ownedTypes are the types of activities that a snapshot replaces as a whole.
+type ownedTypes struct {
+	all   bool
+	named map[string]bool
+}
+
+func (o ownedTypes) owns(activityType string) bool { return o.all || o.named[activityType] }
+
+// ownedActivities says which types of activities a snapshot replaces, some
+// being whether it has any (SEMANTICS R-MSNAP-5).
+func ownedActivities(e *agui.Event, some bool) ownedTypes {
+	client := e.Metadata.Get("@ag-ui/client")
+	switch {
+	case !client.Present():
+		return ownedTypes{all: some}
+	case client.Kind() != jsonvalue.Object:
+		return ownedTypes{}
+	}
+	types := client.Get("authoritativeActivityTypes")
+	switch types.Kind() {
+	case jsonvalue.Absent:
+		return ownedTypes{all: some}
+	case jsonvalue.Null:
+		return ownedTypes{all: true}
+	case jsonvalue.List:
+	default:
+		return ownedTypes{}
+	}
+	named := make(map[string]bool, types.Len())
+	for _, item := range types.Items() {
+		name, ok := item.Text()
+		if !ok {
+			return ownedTypes{}
+		}
+		named[name] = true
+	}
+	return ownedTypes{named: named}
 }

@@ -55,7 +55,8 @@ func (d *durable) setActivity(e *agui.Event) {
 		return
 	}
 	m.content = content{kind: agui.ObjectContent, object: next}
-	m.activity, m.tag, m.shown = kept(e.ActivityType), kept(e.SubagentRunID), nil
+	m.retype(kept(e.ActivityType))
+	m.tag, m.shown = kept(e.SubagentRunID), nil
 	d.describe(m, e)
 }
 
@@ -74,5 +75,6 @@ func (d *durable) patchActivity(e *agui.Event) {
 		d.failedPatch(e, err)
 		return
 	}
-	m.activity, m.shown = kept(e.ActivityType), nil
+	m.retype(kept(e.ActivityType))
+	m.shown = nil
 }

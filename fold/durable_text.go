@@ -80,7 +80,7 @@ func (d *durable) endText(k kind, e *agui.Event) {
 		d.diagnose("second_end", "messageId", m.id)
 	default:
 		d.describe(m, e)
-		m.open = nil
+		m.close()
 	}
 }
 

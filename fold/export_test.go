@@ -26,11 +26,22 @@ func CheckDurable(f *Fold) error {
 		if !t.lists(m) || t.find(m.kind, m.id) != m {
 			return fmt.Errorf("%q is not found by its id", m.id)
 		}
-		for _, c := range m.calls {
-			if c.owner != m {
+		var before *call
+		count, open := 0, 0
+		for c := m.calls.first; c != nil; before, c = c, c.next {
+			switch {
+			case c.owner != m:
 				return fmt.Errorf("call %q of %q has another owner", c.id, m.id)
+			case c.prev != before || before != nil && before.position >= c.position:
+				return fmt.Errorf("call %q of %q is linked wrong", c.id, m.id)
 			}
 			calls[c.id] = append(calls[c.id], c)
+			if count++; c.isOpen() {
+				open++
+			}
+		}
+		if m.calls.last != before || m.calls.count != count || m.calls.open != open {
+			return fmt.Errorf("%q has %d calls, %d of them open; %d and %d are known", m.id, count, open, m.calls.count, m.calls.open)
 		}
 		if m.answers != nil {
 			if m.answers.owner == nil || m.toolCallID.V != m.answers.id {
@@ -46,10 +57,14 @@ func CheckDurable(f *Fold) error {
 			}
 		}
 	}
+	if err := checkSpots(t); err != nil {
+		return err
+	}
 	if t.last != prev || listed != t.count {
 		return fmt.Errorf("%d messages in the list, %d by id", listed, t.count)
 	}
-	for id, set := range t.calls {
+	for id := range t.calls {
+		set := t.set(id)
 		if len(set.all) != len(calls[id]) {
 			return fmt.Errorf("%d calls with id %q are known, %d are there", len(set.all), id, len(calls[id]))
 		}
@@ -69,6 +84,64 @@ func CheckDurable(f *Fold) error {
 		return fmt.Errorf("%d ids of calls, %d are known", len(calls), len(t.calls))
 	}
 	return nil
+}
+
+// checkSpots compares what snapshots go by with the list.
+func checkSpots(t *transcript) error {
+	if t.removable == nil {
+		return nil
+	}
+	var at *message
+	for m := t.first; m != nil; m = m.next {
+		s := m.spot
+		if s == nil || s.message != m || s.in != t.removable {
+			return fmt.Errorf("%q has no spot", m.id)
+		}
+		if !m.isOpen() && s.group == nil {
+			return fmt.Errorf("%q is not open, and no snapshot would find it", m.id)
+		}
+		if g := s.group; g != nil {
+			want := &t.removable.others
+			switch m.kind {
+			case kindReasoning:
+				want = &t.removable.reasoning
+			case kindActivity:
+				want = t.removable.activities[m.activity.V]
+			}
+			if g != want {
+				return fmt.Errorf("%q is in another group", m.id)
+			}
+		}
+		for c := m.calls.first; c != nil; c = c.next {
+			if !c.isOpen() && !c.over || c.over && !slices.Contains(m.calls.over, c) {
+				return fmt.Errorf("call %q is not open, and no snapshot would find it", c.id)
+			}
+		}
+		at = m
+	}
+	if at == nil {
+		return nil
+	}
+	root := at.spot
+	for root.up != nil {
+		root = root.up
+	}
+	at = t.first
+	var walk func(s *spot) error
+	walk = func(s *spot) error {
+		if s == nil {
+			return nil
+		}
+		if err := walk(s.left); err != nil {
+			return err
+		}
+		if s.left != nil && s.left.up != s || s.right != nil && s.right.up != s || s.message != at {
+			return fmt.Errorf("%q is at another place in the tree", s.message.id)
+		}
+		at = at.next
+		return walk(s.right)
+	}
+	return walk(root)
 }
 
 // Reseal gives what may be a snapshot the checksum that it must have, so that

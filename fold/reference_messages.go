@@ -187,5 +187,5 @@ func (r *reference) encrypted(e *agui.Event) {
 // snapshot is R-MSNAP-1 to R-MSNAP-5.
 func (r *reference) snapshot(e *agui.Event) {
 	activities := slices.ContainsFunc(e.Messages, func(m agui.Message) bool { return m.Role == agui.RoleActivity })
-	r.transcript.reconcile(e.Messages, ownedActivities(e, activities))
+	r.transcript.reconcile(e.Messages, ownedActivities(e, activities).owns)
 }

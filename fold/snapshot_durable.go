@@ -61,7 +61,7 @@ func (d *durable) save(to *snapshotWriter) {
 // numberCalls gives each call its number: first those of the transcript.
 func (w *durableWriter) numberCalls() {
 	for m := w.d.transcript.first; m != nil; m = m.next {
-		for _, c := range m.calls {
+		for c := m.calls.first; c != nil; c = c.next {
 			w.calls[c] = len(w.calls)
 		}
 	}

@@ -81,8 +81,8 @@ func (w *durableWriter) message(m *message) {
 	w.opt(m.activity)
 	w.opt(m.encrypted)
 	w.document(m.metadata)
-	w.list(len(m.calls))
-	for _, c := range m.calls {
+	w.list(m.calls.count)
+	for c := m.calls.first; c != nil; c = c.next {
 		w.call(c)
 	}
 	w.bool(m.callList)
@@ -115,15 +115,13 @@ func (r *durableReader) message(answers *[]answering) *message {
 	m.name, m.tag, m.toolCallID, m.err = r.opt(), r.opt(), r.opt(), r.opt()
 	m.activity, m.encrypted, m.metadata = r.opt(), r.opt(), r.document()
 	for range r.list(callFields + 1) {
-		c := r.call()
-		c.owner = m
-		m.calls = append(m.calls, c)
+		m.push(r.call())
 	}
 	m.callList = r.bool()
 	if m.open, m.opening = r.opened(); m.open != nil {
 		m.open.opened = append(m.open.opened, opening{message: m, seq: m.opening})
 	}
-	for _, c := range m.calls {
+	for c := m.calls.first; c != nil; c = c.next {
 		if c.isOpen() {
 			c.open.opened = append(c.open.opened, opening{call: c, seq: c.opening})
 		}
@@ -201,8 +199,8 @@ func (w *durableWriter) orders(t *transcript) {
 	var odd []*callSet
 	seen := make(map[*callSet]bool)
 	for m := t.first; m != nil; m = m.next {
-		for _, c := range m.calls {
-			set := t.calls[c.id]
+		for c := m.calls.first; c != nil; c = c.next {
+			set := t.set(c.id)
 			if len(set.all) == 1 || seen[set] {
 				continue
 			}

@@ -50,12 +50,13 @@ type transcript struct {
 	// results are the tool messages that TOOL_CALL_RESULTs have made, the newest
 	// of each name.
 	results map[resultKey]*message
-	// numbers are those that free has found, so that it need not begin at 2 each
-	// time an id comes again.
-	numbers map[identity]int
+	numbers map[identity]*numbers // what free knows
 	// shape counts snapshots: what is remembered of the order of messages is
-	// true as long as it stays.
-	shape int
+	// true as long as it stays. moves counts those that changed the order of what
+	// stays.
+	shape, moves int
+	ranked       int        // the shape that the ranks of messages are of
+	removable    *removable // nil: no snapshot has come yet
 }
 
 func newTranscript() transcript {
@@ -63,7 +64,7 @@ func newTranscript() transcript {
 		places:  newPlaces(0),
 		calls:   make(map[string]*callSet),
 		results: make(map[resultKey]*message),
-		numbers: make(map[identity]int),
+		numbers: make(map[identity]*numbers),
 	}
 }
 
@@ -90,7 +91,7 @@ type message struct {
 	activity   agui.Opt[string] // activityType
 	encrypted  agui.Opt[string]
 	metadata   *jsonvalue.Document // nil: none
-	calls      []*call
+	calls      callList
 	callList   bool  // toolCalls is there even if it is empty
 	answers    *call // of a tool message: the call it is the result of
 
@@ -98,6 +99,8 @@ type message struct {
 	// true if shape is the transcript's: where to look for the row's end.
 	lastResult *message
 	shape      int
+
+	spot *spot // nil before the first snapshot
 }
 
 // find gives the message that an event means by an id, nil if there is none.
@@ -133,13 +136,13 @@ func (t *transcript) free(k kind, id string) string {
 	if t.find(k, id) == nil {
 		return id
 	}
-	key := identity{k, strings.Clone(id)}
-	n := max(t.numbers[key], 2)
-	for t.find(k, id+"~"+strconv.Itoa(n)) != nil {
-		n++
+	known := t.numbers[identity{k, id}]
+	if known == nil {
+		known = &numbers{next: 2}
+		t.numbers[identity{k, strings.Clone(id)}] = known
 	}
-	t.numbers[key] = n
-	return id + "~" + strconv.Itoa(n)
+	taken := func(n int) bool { return t.find(k, id+"~"+strconv.Itoa(n)) != nil }
+	return id + "~" + strconv.Itoa(known.free(taken))
 }
 
 // append puts m at the end of the list.
@@ -160,6 +163,16 @@ func (t *transcript) insert(m, behind *message) {
 	}
 	m.place.message = m
 	t.count++
+	if t.removable == nil {
+		return
+	}
+	var before, next *spot
+	if m.prev != nil {
+		before = m.prev.spot
+	} else if m.next != nil {
+		next = m.next.spot
+	}
+	t.arranged(m, before, next)
 }
 
 // insertResult puts a tool message behind the message of the call it answers
@@ -259,13 +272,13 @@ func (m *message) show() *agui.Message {
 		ToolCallID: m.toolCallID, Error: m.err, ActivityType: m.activity,
 		EncryptedValue: m.encrypted, SubagentRunID: m.tag, Metadata: snapshotOf(m.metadata),
 	}
-	if m.callList || len(m.calls) > 0 {
-		out.ToolCalls = make([]agui.ToolCall, len(m.calls))
-		for i, c := range m.calls {
-			out.ToolCalls[i] = agui.ToolCall{
+	if m.callList || m.calls.count > 0 {
+		out.ToolCalls = make([]agui.ToolCall, 0, m.calls.count)
+		for c := m.calls.first; c != nil; c = c.next {
+			out.ToolCalls = append(out.ToolCalls, agui.ToolCall{
 				ID: c.id, Name: c.name, Arguments: c.arguments.String(),
 				EncryptedValue: c.encrypted, Metadata: snapshotOf(c.metadata),
-			}
+			})
 		}
 	}
 	m.shown = out
@@ -296,7 +309,8 @@ func merge(into **jsonvalue.Document, metadata agui.Value) {
 func (m *message) fill(from *agui.Message) {
 	m.role, m.name, m.tag = from.Role, from.Name, from.SubagentRunID
 	m.content.set(from.Content)
-	m.toolCallID, m.err, m.activity = from.ToolCallID, from.Error, from.ActivityType
+	m.toolCallID, m.err = from.ToolCallID, from.Error
+	m.retype(from.ActivityType)
 	if from.EncryptedValue.Set {
 		m.encrypted = from.EncryptedValue
 	}
