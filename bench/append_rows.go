@@ -181,6 +181,13 @@ func appendAll(writers, calls int, write func(worker int) error) (rate float64, 
 	return float64(writers*calls) / whole.Seconds(), waits, err
 }
 
+// opening begins the message that the payloads continue: a view of deltas that
+// belong to nothing would be a list of complaints.
+var opening = [][]byte{
+	[]byte(`{"type":"RUN_STARTED","threadId":"t","runId":"run"}`),
+	[]byte(`{"type":"TEXT_MESSAGE_START","messageId":"msg_01JB7Q00000000000000000001","role":"assistant"}`),
+}
+
 // viewEvery is after how many of its appends a writer looks at the view of its
 // thread.
 const viewEvery = 100
@@ -190,10 +197,15 @@ const viewEvery = 100
 // its thread now and then.
 func (b *bench) followedAppends(ctx context.Context, writers, calls int) (rate float64, err error) {
 	err = b.withStore(func(s *agstore.Scope) error {
-		wait := follow(ctx, s, threadKey(0).Thread, calls+1)
+		wait := follow(ctx, s, threadKey(0).Thread, calls+len(opening))
 		done := make([]int, writers)
 		rate, _, err = appendAll(writers, calls, func(worker int) error {
 			thread := threadKey(worker).Thread
+			if done[worker] == 0 {
+				done[worker]++
+				_, err := s.Append(ctx, thread, opening...)
+				return err
+			}
 			if _, err := s.Append(ctx, thread, payload); err != nil {
 				return err
 			}

@@ -33,6 +33,7 @@ type Log struct {
 	lives    atomic.Uint64
 
 	cache   *cache
+	names   names
 	mark    *watermark
 	life    *life
 	failure *failure

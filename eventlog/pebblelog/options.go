@@ -198,9 +198,11 @@ func engineOptions(o Options, lock *pebble.Lock, files vfs.FS, t *traffic, poiso
 	t.listen(p.EventListener)
 	// What repeats in records (ids, the words of JSON) compresses the better the
 	// more of them are in one block, also on the way down: a table with nothing to
-	// merge with is moved to the last level as it is.
+	// merge with is moved to the last level as it is. Only what a memtable leaves is
+	// packed in a hurry: it takes time from those who write, and is merged soon.
 	packing := pebble.UniformDBCompressionSettings(block.BalancedCompression)
 	packing.Levels[len(packing.Levels)-1] = block.GoodCompression
+	packing.Levels[0] = block.FastestCompression
 	p.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return packing })
 	for i := range p.Levels {
 		p.Levels[i].BlockSize = blockBytes

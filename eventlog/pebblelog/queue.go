@@ -13,7 +13,7 @@ import (
 const (
 	groupItems     = 4096 // calls and writers that share one batch
 	groupsInFlight = 3    // groups applied and not yet settled
-	groupEarly     = 256  // weight that need not wait for the group before
+	groupEarly     = 128  // weight that need not wait for the group before
 )
 
 // queue holds what the committer has to do, and says when it is time for it. Its

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -243,7 +244,6 @@ func (l *Log) Commits(ctx context.Context, from uint64) iter.Seq2[eventlog.Commi
 	return func(yield func(eventlog.Commit, error) bool) {
 		next := max(1, from)
 		d := newDecoder()
-		names := make(map[uint64]eventlog.ThreadKey)
 		for next <= to {
 			if ctx.Err() != nil {
 				yield(eventlog.Commit{}, &eventlog.Error{Op: "read commits", Err: ctx.Err()})
@@ -251,7 +251,7 @@ func (l *Log) Commits(ctx context.Context, from uint64) iter.Seq2[eventlog.Commi
 			}
 			var chunk []eventlog.Commit
 			fault := l.reading("read commits", eventlog.ThreadKey{}, func() (err error) {
-				chunk, err = l.commitChunk(d, names, next, to)
+				chunk, err = l.commitChunk(d, next, to)
 				return err
 			})
 			for _, c := range chunk {
@@ -268,15 +268,12 @@ func (l *Log) Commits(ctx context.Context, from uint64) iter.Seq2[eventlog.Commi
 	}
 }
 
-func (l *Log) commitChunk(d *decoder, names map[uint64]eventlog.ThreadKey, next, to uint64) (out []eventlog.Commit, err error) {
+func (l *Log) commitChunk(d *decoder, next, to uint64) (out []eventlog.Commit, err error) {
 	it, err := l.db.NewIter(&pebble.IterOptions{LowerBound: commitKey(next), UpperBound: after(commitKey(to))})
 	if err != nil {
 		return nil, err
 	}
 	defer it.Close()
-	if len(names) > 10_000 {
-		clear(names)
-	}
 	for ok := it.First(); ok && len(out) < chunkItems; ok = it.Next() {
 		position := commitPosition(it.Key())
 		if position != next {
@@ -286,12 +283,9 @@ func (l *Log) commitChunk(d *decoder, names map[uint64]eventlog.ThreadKey, next,
 		if err != nil {
 			return out, fmt.Errorf("commit %d: %w", position, err)
 		}
-		key, known := names[row.ord]
-		if !known {
-			if key, err = l.threadKey(d, row.ord); err != nil {
-				return out, fmt.Errorf("commit %d: %w", position, err)
-			}
-			names[row.ord] = key
+		key, err := l.nameOf(d, row.ord)
+		if err != nil {
+			return out, fmt.Errorf("commit %d: %w", position, err)
 		}
 		out = append(out, eventlog.Commit{Position: position, Thread: key, Stream: eventlog.Stream(row.stream), First: row.first, Count: row.count, Time: moment(row.time)})
 		next++
@@ -303,4 +297,36 @@ func (l *Log) commitChunk(d *decoder, names map[uint64]eventlog.ThreadKey, next,
 		return nil, fmt.Errorf("%w: commits %d to %d are missing", errDamaged, next, to)
 	}
 	return out, nil
+}
+
+// names are the threads of ordinals that were looked for. A thread that is
+// durable keeps its ordinal for ever.
+type names struct {
+	mu sync.Mutex
+	of map[uint64]eventlog.ThreadKey
+}
+
+// namesKept bounds them.
+const namesKept = 10_000
+
+// nameOf is threadKey of a durable thread, remembered.
+func (l *Log) nameOf(d *decoder, ord uint64) (eventlog.ThreadKey, error) {
+	n := &l.names
+	n.mu.Lock()
+	key, known := n.of[ord]
+	n.mu.Unlock()
+	if known {
+		return key, nil
+	}
+	key, err := l.threadKey(d, ord)
+	if err != nil {
+		return key, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.of) >= namesKept || n.of == nil {
+		n.of = make(map[uint64]eventlog.ThreadKey)
+	}
+	n.of[ord] = key
+	return key, nil
 }
