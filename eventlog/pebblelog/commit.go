@@ -147,6 +147,7 @@ func (l *Log) syncLoop() {
 			continue
 		}
 		l.settle(g)
+		l.notice()
 		l.drop(g)
 		l.queue.settled()
 	}

@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"strings"
 	"sync"
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/agstore/agstore/agui"
 	"github.com/agstore/agstore/eventlog"
@@ -41,28 +39,45 @@ func isDisk(err error) bool {
 		errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
-// advice says what to do about a fault of the disk or of what is on it.
-func (l *Log) advice(err error) string { return advice(err, l.dir) }
-
-func advice(err error, dir string) string {
-	const back = "; reads go on where they can, and writes by themselves once it is done"
+// advice says what to do about a fault of the disk or of what is on it, while
+// the log is open.
+func (l *Log) advice(err error) string {
+	hint := advice(err, l.dir)
 	switch {
-	case errors.Is(err, errNoStoreRow), errors.Is(err, errShort):
+	case hint == hintDamaged:
+		return hint + "; what is not touched by it can still be read and exported"
+	case errors.Is(err, eventlog.ErrUnavailable) && hint != "":
+		return hint + "; reads go on where they can, and writes by themselves once it is done"
+	}
+	return hint
+}
+
+const hintDamaged = "bytes or files of the store are not as they were written: check the disk and restore a backup"
+
+// advice says what to do about it in order to use the store in dir.
+func advice(err error, dir string) string {
+	var options *optionsError
+	switch {
+	case errors.As(err, &options):
+		return "it holds nothing but settings of this program: agstore verify --repair removes it; then check the disk"
+	case errors.Is(err, errNoStoreRow), errors.Is(err, errShort), errors.Is(err, errNoLog), errors.Is(err, errHole):
 		return hintLost
 	case errors.Is(err, eventlog.ErrVersion):
 		return "open it with the version of agstore that wrote it, or a newer one"
 	case errors.Is(err, eventlog.ErrCorrupt):
-		return "bytes or files of the store are not as they were written: check the disk and restore a backup; what is not touched by it can still be read and exported"
+		return hintDamaged
 	case errors.Is(err, eventlog.ErrNoSpace):
-		return "make space on the disk that holds " + dir + back
+		return "make space on the disk that holds " + dir
 	case errors.Is(err, syscall.EROFS):
-		return "the file system that holds " + dir + " is read-only: mount it for writing" + back
+		return "the file system that holds " + dir + " is read-only: mount it for writing"
+	case errors.Is(err, syscall.ENOTDIR):
+		return "a file is where the directory of the store should be: name another"
 	case errors.Is(err, fs.ErrPermission):
-		return "give this process the right to read and write " + dir + " and the files in it" + back
+		return "give this process the right to read and write " + dir + " and the files in it"
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
-		return "let this process have more files open" + back
+		return "let this process have more files open"
 	case errors.Is(err, eventlog.ErrUnavailable):
-		return "check the disk that holds " + dir + back
+		return "check the disk that holds " + dir
 	}
 	return ""
 }
@@ -72,33 +87,13 @@ func advice(err error, dir string) string {
 // MANIFEST says.
 func ofFiles(err error) error {
 	var number syscall.Errno
-	if errors.As(err, &number) {
+	if errors.As(err, &number) || errors.Is(err, eventlog.ErrVersion) {
 		return err
 	}
+	if errors.Is(err, pebble.ErrDBNotPristine) {
+		return fmt.Errorf("%w: there is no %s*: %w", errDamaged, formatMarker, err)
+	}
 	return fmt.Errorf("%w: %w", errDamaged, err)
-}
-
-// undamaged refuses a directory that has files of a store but not the marker
-// without which the engine would take it for empty, and remove them.
-func undamaged(files vfs.FS, dir string) error {
-	names, err := files.List(dir)
-	if err != nil {
-		return named("list", dir, err)
-	}
-	store := ""
-	for _, name := range names {
-		switch {
-		case strings.HasPrefix(name, markerPrefix+"manifest."):
-			return nil
-		case strings.HasSuffix(name, ".sst"), strings.HasSuffix(name, ".log"),
-			strings.HasPrefix(name, "OPTIONS-"), strings.HasPrefix(name, "marker.format-version."):
-			store = name
-		}
-	}
-	if store == "" {
-		return nil
-	}
-	return fmt.Errorf("%w: %s has %s, but no marker.manifest.*", errDamaged, dir, store)
 }
 
 // isEnd reports whether an error only says where a file ends.

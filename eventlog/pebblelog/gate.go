@@ -40,7 +40,8 @@ type gate struct {
 	wal      bool  // the write-ahead log is one of its victims
 	waiting  int   // calls that wait for the handle to be closed
 	released chan struct{}
-	left     []string // files that could not be removed
+	holding  bool     // nothing is removed until letGo
+	left     []string // files that could not be removed, or were not yet
 }
 
 type gatePhase uint8
@@ -57,7 +58,7 @@ var errReadOnlyHandle = errors.New("the store is open for reading only")
 func newGate(fs vfs.FS, dir string, tell func(error)) *gate {
 	// As the engine spells it: the directory of what is in it.
 	dir = fs.PathDir(fs.PathJoin(dir, "x"))
-	return &gate{FS: fs, dir: dir, tell: tell, released: make(chan struct{})}
+	return &gate{FS: fs, dir: dir, tell: tell, holding: true, released: make(chan struct{})}
 }
 
 // arm ends the opening of a handle: it gives the error that was kept from it.
@@ -296,7 +297,7 @@ func (g *gate) Link(oldname, newname string) error {
 // the engine does not, or who needs it gone calls removeLeft.
 func (g *gate) Remove(name string) error {
 	ours, _ := g.ours(name)
-	if ours && g.stopped() {
+	if ours && (g.stopped() || g.held(name)) {
 		return nil
 	}
 	err := g.FS.Remove(name)
@@ -306,6 +307,27 @@ func (g *gate) Remove(name string) error {
 		g.left = append(g.left, name)
 	}
 	return err
+}
+
+// held takes note of a file that is not to be removed yet. An engine that was
+// opened on damaged files may take for unused what is not: nothing is removed
+// before the log has looked at what it found.
+func (g *gate) held(name string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.holding {
+		g.left = append(g.left, name)
+	}
+	return g.holding
+}
+
+// letGo has the engine remove what it wants to be rid of. What cannot be removed
+// stays until the next open.
+func (g *gate) letGo() {
+	g.mu.Lock()
+	g.holding = false
+	g.mu.Unlock()
+	_ = g.removeLeft()
 }
 
 // removeLeft removes the files that the engine wanted to be rid of and could not

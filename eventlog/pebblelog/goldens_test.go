@@ -116,13 +116,13 @@ func formatExamples(t *testing.T) string {
 	}
 	who := owner{
 		PID: 4711, Host: "host", Since: time.UnixMicro(goldenTime).UTC(),
-		witness: witness{Store: "00112233445566778899aabbccddeeff", Position: 7},
+		witness: witness{Store: "00112233445566778899aabbccddeeff", Closed: true, Position: 7},
 	}
 	line, err := json.Marshal(who)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprintf(&out, "\n### owner.json\n\nOne line. `store` and `position` are the witness: of which store, and how long its log was when it was closed.\n\n```\n%s\n```\n\n", line)
+	fmt.Fprintf(&out, "\n### owner.json\n\nOne line. `store`, `closed` and `position` are the witness: of which store, and how long its log was when it was closed.\n\n```\n%s\n```\n\n", line)
 	return out.String()
 }
 

@@ -90,19 +90,29 @@ func open(dir string, opts Options) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
+	takeBack := func() {}
 	if opts.readOnly {
 		opts.FS = readOnlyFS{FS: opts.FS}
 	}
 	l := newLog(dir, opts, lock)
-	if err := l.openEngine(opts.readOnly); err != nil {
-		return nil, errors.Join(err, lock.Close())
-	}
 	l.witness = readOwner(dir, opts.FS).witness
-	if err := l.start(); err != nil {
-		l.gate.release()
-		l.closeEngine()
+	if err = undamaged(opts.FS, dir, l.witness); err == nil && !opts.readOnly {
+		takeBack, err = announce(dir, opts)
+	}
+	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
+	if err = l.openEngine(opts.readOnly); err == nil {
+		if err = l.start(); err != nil {
+			l.gate.release()
+			l.closeEngine()
+		}
+	}
+	if err != nil {
+		takeBack()
+		return nil, errors.Join(err, lock.Close())
+	}
+	l.gate.letGo()
 	go l.commitLoop()
 	go l.syncLoop()
 	go l.expireLoop()
@@ -290,7 +300,7 @@ func (l *Log) close() error {
 	}
 	if err := errors.Join(err, l.lock.Close()); err != nil {
 		err = damage(err)
-		return &eventlog.Error{Op: "close the store in " + l.dir, Err: err, Hint: "what was acknowledged is there; " + l.advice(err)}
+		return &eventlog.Error{Op: "close the store in " + l.dir, Err: err, Hint: "what was acknowledged is there; " + advice(err, l.dir)}
 	}
 	return nil
 }

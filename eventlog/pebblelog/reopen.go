@@ -183,6 +183,7 @@ func (l *Log) resume() error {
 		l.closeEngine()
 		return err
 	}
+	l.gate.letGo()
 	return nil
 }
 
@@ -265,7 +266,7 @@ func (l *Log) openEngine(readOnly bool) (err error) {
 	g := newGate(freshLogs{l.opts.FS, &l.remover.fresh}, l.dir, l.poison)
 	if readOnly {
 		g.phase = gateReadOnly
-	} else if err := undamaged(l.opts.FS, l.dir); err != nil {
+	} else if err := undamaged(l.opts.FS, l.dir, l.witness); err != nil {
 		return err
 	}
 	defer func() {

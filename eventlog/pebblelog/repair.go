@@ -51,15 +51,25 @@ func repair(ctx context.Context, dir string, opts Options, what eventlog.VerifyO
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
+	takeBack, err := announce(dir, opts)
+	if err != nil {
+		return err
+	}
 	l := newLog(dir, opts, lock)
 	l.witness = readOwner(dir, opts.FS).witness
+	if err := l.mendOptions(yield); err != nil {
+		takeBack()
+		return err
+	}
 	if err := l.openEngine(false); err != nil {
+		takeBack()
 		return err
 	}
 	defer func() { err = errors.Join(err, l.shutEngine()) }()
 	if err := l.identify(); err != nil {
 		return err
 	}
+	l.gate.letGo()
 	v := l.offline(ctx, what)
 	var failed error
 	v.yield = func(f finding) bool {
@@ -83,7 +93,7 @@ func mustExist(dir string, fs vfs.FS) error {
 		return err
 	}
 	if !desc.Exists {
-		if err := undamaged(fs, dir); err != nil {
+		if err := undamaged(fs, dir, witness{}); err != nil {
 			return err
 		}
 		return fmt.Errorf("store %w", eventlog.ErrNotFound)

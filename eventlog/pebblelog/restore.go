@@ -123,6 +123,9 @@ func newLifeIn(dir string, opts Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
+	if _, err := announce(dir, opts); err != nil {
+		return err
+	}
 	l := newLog(dir, opts, lock)
 	if err := l.openEngine(false); err != nil {
 		return err
@@ -131,6 +134,7 @@ func newLifeIn(dir string, opts Options) (err error) {
 	if err := l.identify(); err != nil {
 		return err
 	}
+	l.gate.letGo()
 	if err := l.mintIncarnation(); err != nil {
 		return err
 	}

@@ -24,8 +24,9 @@ type traffic struct {
 	flushing   bool
 	flushErr   error // of the latest one; an empty one has an error too
 	compacting int
-	tables     int   // in the uppermost level
-	broken     error // what the engine calls fatal
+	tables     int    // in the uppermost level
+	wal        uint64 // number of the latest write-ahead log
+	broken     error  // what the engine calls fatal
 	changed    chan struct{}
 }
 
@@ -57,7 +58,14 @@ func (t *traffic) jam() (<-chan struct{}, bool) {
 
 // listen adds what the engine tells.
 func (t *traffic) listen(to *pebble.EventListener) {
-	to.WALCreated = func(pebble.WALCreateInfo) { t.note(func() { t.rotated++ }) }
+	to.WALCreated = func(info pebble.WALCreateInfo) {
+		t.note(func() {
+			t.rotated++
+			if info.Err == nil {
+				t.wal = uint64(info.FileNum)
+			}
+		})
+	}
 	to.FlushBegin = func(pebble.FlushInfo) {
 		t.note(func() { t.flushing, t.taken = true, t.rotated })
 	}
@@ -87,6 +95,13 @@ func (t *traffic) listen(to *pebble.EventListener) {
 			}
 		})
 	}
+}
+
+// log is the number of the write-ahead log that is written.
+func (t *traffic) log() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.wal
 }
 
 // fatal is what the engine has called fatal.

@@ -44,13 +44,20 @@ func verifyDir(ctx context.Context, dir string, opts Options, what eventlog.Veri
 	opts.FS, opts.readOnly = readOnlyFS{FS: opts.FS}, true
 	l := newLog(dir, opts, lock)
 	l.witness = readOwner(dir, opts.FS).witness
+	lacks := undamaged(opts.FS, dir, l.witness)
 	if err == nil {
 		err = l.openEngine(true)
 	}
 	if err != nil {
+		if errors.Is(lacks, errDamaged) {
+			err = lacks
+		}
 		return l.verifyFiles(ctx, damage(err), yield)
 	}
 	defer func() { err = errors.Join(err, l.shutEngine()) }()
+	if errors.Is(lacks, errDamaged) && !yield(finding{fault: eventlog.Fault{Kind: eventlog.FaultBlock, Place: "directory " + dir, Detail: wording(lacks)}}) {
+		return errStopped
+	}
 	v := l.offline(ctx, what)
 	v.yield = yield
 	return v.run()

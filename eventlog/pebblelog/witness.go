@@ -11,33 +11,55 @@ import (
 // for a shorter one or a new one.
 type witness struct {
 	Store    string `json:"store,omitempty"`    // its incarnation
-	Position uint64 `json:"position,omitempty"` // of the latest commit when it was closed
+	Closed   bool   `json:"closed,omitempty"`   // in order
+	Position uint64 `json:"position,omitempty"` // of the latest commit when this was written
+	// While it is open: the position when it was opened, up to which all is in
+	// tables, and the number of the write-ahead log that is written.
+	Opened uint64 `json:"opened,omitempty"`
+	Log    uint64 `json:"log,omitempty"`
 }
 
 var (
 	errNoStoreRow = fmt.Errorf("%w: there was a store, and the engine has lost it", errDamaged)
 	errShort      = fmt.Errorf("%w: the log ends before what it was closed with", errDamaged)
+	errNoLog      = fmt.Errorf("%w: a write-ahead log is gone", errDamaged)
+	errHole       = fmt.Errorf("%w: a write-ahead log has lost its end", errDamaged)
 )
 
 // hintLost is what to do about them.
 const hintLost = "restore a backup; to go on with what is left, remove " + ownerFile + " from the directory"
 
-// witnessed compares the log with what the owner file says of it.
+// witnessed compares the log with what the owner file says of it, and notes
+// there what is to be found when it is opened next.
 func (l *Log) witnessed() error {
 	if l.witness.Store == l.meta.incarnation {
 		if l.witness.Position > l.position {
 			return fmt.Errorf("%w: position %d, and there was %d", errShort, l.position, l.witness.Position)
 		}
-		return nil
+		if l.witness.Log != 0 {
+			if err := l.replayed(); err != nil {
+				return err
+			}
+		}
 	}
-	l.witness = witness{Store: l.meta.incarnation}
+	l.witness = witness{Store: l.meta.incarnation, Position: l.position, Opened: l.position, Log: l.traffic.log()}
 	return l.testify()
+}
+
+// notice notes in the owner file that there is a new write-ahead log, which
+// holds what was written last. Missing it is no fault: the file of before then
+// asks for an older one. It is called by the one who settles.
+func (l *Log) notice() {
+	if wal := l.traffic.log(); wal != l.witness.Log {
+		l.witness.Position, l.witness.Log = l.mark.get(), wal
+		_ = l.testify()
+	}
 }
 
 // sign notes in the owner file how far the log goes. It is not part of closing:
 // a file of before is right too.
 func (l *Log) sign() {
-	l.witness.Position = l.mark.get()
+	l.witness = witness{Store: l.witness.Store, Closed: true, Position: l.mark.get()}
 	_ = l.testify()
 }
 
