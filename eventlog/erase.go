@@ -168,6 +168,7 @@ const (
 	PlaceRuns      = "runs"
 	PlaceKeys      = "idempotency keys"
 	PlaceCompanion = "companion entries"
+	PlaceDerived   = "derived rows"
 )
 
 // Place gives what was removed from the place of that name.

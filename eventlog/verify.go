@@ -119,7 +119,7 @@ const (
 	FaultShort           FaultKind = "log_is_short"          // the log ends before what was closed with it
 	FaultUnknownKey      FaultKind = "unknown_key"           // a key that no version writes
 	FaultBlock           FaultKind = "unreadable_block"      // part of a file cannot be read
-	FaultView            FaultKind = "view_mismatch"         // a kept view is not what its records fold to
+	FaultView            FaultKind = "view_mismatch"         // what was derived from the log and kept is not sound, or not what the records say
 )
 
 // FaultKinds lists the kinds of faults.
@@ -157,7 +157,7 @@ func (k FaultKind) Meaning() string {
 	case FaultBlock:
 		return "a part of a file cannot be read back; what lay there is lost, unless a backup has it"
 	case FaultView:
-		return "a view that was kept is wrong; it is folded anew when the store is opened again"
+		return "a view, or what else was derived from the log and kept, is wrong; it is made anew when the store is opened again"
 	}
 	return "a fault of a kind that this version does not know"
 }

@@ -53,6 +53,9 @@ type Problem struct {
 	Erased   string `json:"erased,omitempty"`  // when
 	Found    int    `json:"found,omitempty"`   // the version of what
 	Known    int    `json:"known,omitempty"`   // the newest version that the server knows
+	// Of derived rows that are stale: how often something was removed from the
+	// thread, as expected, where they are, and now.
+	Removals []uint64 `json:"removals,omitempty"`
 
 	cause error // of a problem made by Of
 }
@@ -76,6 +79,7 @@ func kinds() []kind {
 		{"conflict", http.StatusConflict, eventlog.ErrConflict},
 		{"run_active", http.StatusConflict, eventlog.ErrRunActive},
 		{"fenced", http.StatusConflict, eventlog.ErrFenced},
+		{"stale", http.StatusConflict, eventlog.ErrStale},
 		{"locked", http.StatusServiceUnavailable, eventlog.ErrLocked},
 		{"invalid_event", http.StatusUnprocessableEntity, eventlog.ErrInvalidEvent},
 		{"too_large", http.StatusRequestEntityTooLarge, eventlog.ErrTooLarge},
@@ -175,6 +179,10 @@ func (p *Problem) describe(err error) {
 	if e := (*eventlog.VersionError)(nil); errors.As(err, &e) {
 		p.What, p.Found, p.Known = e.What, e.Found, e.Known
 	}
+	if e := (*eventlog.StaleError)(nil); errors.As(err, &e) {
+		p.Expected, p.Actual = e.Expected.Position, e.Actual.Position
+		p.Removals = []uint64{e.Expected.Removals, e.Actual.Removals, e.Removals}
+	}
 	if e := (*eventlog.LockedError)(nil); errors.As(err, &e) {
 		p.PID, p.Host, p.Dir, p.Since = e.PID, e.Host, e.Dir, e.Since.UTC().Format(time.RFC3339Nano)
 	}
@@ -249,6 +257,11 @@ func (p *Problem) root() error {
 		return &agui.InvalidEventError{Offset: p.Offset, Reason: p.Reason}
 	case p.Code == "too_large" && p.Limit != 0:
 		return &eventlog.TooLargeError{What: p.What, Size: p.Size, Limit: p.Limit}
+	case p.Code == "stale" && len(p.Removals) == 3:
+		return &eventlog.StaleError{
+			Expected: eventlog.At{Position: p.Expected, Removals: p.Removals[0]},
+			Actual:   eventlog.At{Position: p.Actual, Removals: p.Removals[1]}, Removals: p.Removals[2],
+		}
 	case p.Code == "version" && p.Found != 0:
 		return &eventlog.VersionError{What: p.What, Found: p.Found, Known: p.Known}
 	case p.Code == "locked":

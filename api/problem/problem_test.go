@@ -39,6 +39,7 @@ func TestErrorsCrossTheNetwork(t *testing.T) {
 		{&eventlog.ErasedError{Time: time.Unix(5, 7000).UTC(), Reason: "asked to"}, eventlog.ErrErased, 410},
 		{&eventlog.KeyErasedError{Key: "k", First: 3, Last: 4}, eventlog.ErrErased, 410},
 		{&eventlog.GapError{From: 1, To: 9, Reason: eventlog.RemovalClear}, eventlog.ErrGap, 410},
+		{&eventlog.StaleError{Expected: eventlog.At{Position: 3, Removals: 1}, Actual: eventlog.At{Position: 2}, Removals: 4}, eventlog.ErrStale, 409},
 		{eventlog.ErrThreadNotFound, eventlog.ErrNotFound, 404},
 		{eventlog.ErrRunNotFound, eventlog.ErrRunNotFound, 404},
 		{eventlog.ErrNotFound, eventlog.ErrNotFound, 404},

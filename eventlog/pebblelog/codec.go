@@ -19,9 +19,10 @@ import (
 const (
 	FormatFirst     = 1 // records, runs, leases, commits, idempotency keys
 	FormatLifecycle = 2 // generations, erasure, the chain of commits, leases that expire, companion entries
+	FormatViews     = 3 // rows derived from the log
 
 	// FormatVersion is the version that this build writes.
-	FormatVersion = FormatLifecycle
+	FormatVersion = FormatViews
 )
 
 // The first byte of a stored value is the version of its kind: valueVersion, or

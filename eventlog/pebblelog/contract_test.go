@@ -25,6 +25,12 @@ func TestContract(t *testing.T) {
 	})
 }
 
+func TestDerivedContract(t *testing.T) {
+	logtest.RunDerived(t, func(t *testing.T) logtest.Factory {
+		return &memory{fs: vfs.NewCrashableMem()}
+	})
+}
+
 // memory is a log on a file system in memory that loses, in a crash, all that
 // was not synced.
 type memory struct {

@@ -331,7 +331,7 @@ func (b *builder) writeReceipt(row *receiptRow) uint64 {
 	a := &b.thread.applied
 	a.receipts++
 	row.position, row.time = b.position, b.time
-	row.holders = b.log.backupsSince(row.firstPosition)
+	row.holders = append(b.log.backupsSince(row.firstPosition), b.log.scopeHolders(b.thread.key.Scope)...)
 	b.set(receiptKey(a.ord, a.receipts), b.log.enc.receipt(row))
 	b.set(pendingKey(a.ord, a.receipts), b.log.enc.empty())
 	b.needed, b.stream = true, streamControl

@@ -122,7 +122,7 @@ func (l *Log) whileSound(ctx context.Context) (context.Context, func()) {
 // touched are the ranges in whose files a removal's bytes are.
 func (l *Log) touched(ord uint64, row *receiptRow) []keyRange {
 	if row.removal == eventlog.RemovalRedact {
-		return []keyRange{{from: recordKey(ord, row.first), to: after(recordKey(ord, row.last))}}
+		return []keyRange{{from: recordKey(ord, row.first), to: after(recordKey(ord, row.last))}, rangeOf("", threadSpaces(ord))}
 	}
 	out := append(l.rowsOf(ord, row),
 		rangeOf("", threadRowKey(ord)), // the key of the chain

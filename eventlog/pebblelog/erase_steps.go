@@ -190,6 +190,11 @@ func (l *Log) finishRemoval(ctx context.Context, j job) error {
 			return err
 		}
 	}
+	if row.removal == eventlog.RemovalRedact {
+		if err := l.sweepDerived(ctx, j); err != nil {
+			return err
+		}
+	}
 	if err := l.removeFromFiles(ctx, j, &row); err != nil {
 		return err
 	}
@@ -239,6 +244,7 @@ func (l *Log) removeRows(ctx context.Context, j job, row *receiptRow) error {
 		}
 		more = next != nil
 	}
+	l.derived.barrier() // who wrote derived rows before it was published is done
 	found, err := l.countRows(ctx, j, row)
 	if err != nil {
 		return err
@@ -322,6 +328,7 @@ func (l *Log) rowsOf(ord uint64, row *receiptRow) []keyRange {
 			rangeOf(eventlog.PlaceRecords, ordinalKey(prefixRecord, ord)),
 			rangeOf(eventlog.PlaceRuns, ordinalKey(prefixRun, ord)),
 			rangeOf(eventlog.PlaceCompanion, ordinalKey(prefixCompanion, ord)),
+			rangeOf(eventlog.PlaceDerived, threadSpaces(ord)),
 			rangeOf("", ordinalKey(prefixLease, ord)),
 			rangeOf("", ordinalKey(prefixKey, ord)),
 		}
@@ -333,11 +340,12 @@ func (l *Log) rowsOf(ord uint64, row *receiptRow) []keyRange {
 	if row.lastRun > row.firstRun {
 		out = append(out, keyRange{eventlog.PlaceRuns, runRowKey(ord, row.firstRun+1), after(runRowKey(ord, row.lastRun))})
 	}
-	return out
+	return append(out, rangeOf(eventlog.PlaceDerived, threadSpaces(ord)))
 }
 
 // countRows counts what a removal is about to delete. The receipt's own rows are
-// changed by nobody, so that what it counts is what will be deleted.
+// changed by nobody, so that what it counts is what will be deleted; but derived
+// rows of the next generation may come and be deleted too.
 func (l *Log) countRows(ctx context.Context, j job, row *receiptRow) ([]eventlog.Place, error) {
 	var out []eventlog.Place
 	for _, r := range l.rowsOf(j.ord, row) {

@@ -128,6 +128,31 @@ func fill(t *testing.T, l *pebblelog.Log, rounds int) {
 			mustAppend(t, l, tkey(other), eventlog.Batch{Events: say(fmt.Sprint("r", i), "nothing"), Key: fmt.Sprint("key-", i)})
 		}
 		mustAppend(t, l, tkey("big"), eventlog.Batch{Events: [][]byte{fmt.Appendf(nil, `{"type":"CUSTOM","name":"big","value":"%s%d"}`, filler, i)}})
+		derive(t, l, "marked", "view", marker)
+		derive(t, l, "marked", "p:words", marker)
+		derive(t, l, "aaa", "view", "nothing")
+	}
+}
+
+// derive writes a row of a thread that says something, and rewrites another.
+func derive(t *testing.T, l *pebblelog.Log, thread, owner, text string) {
+	t.Helper()
+	ctx := context.Background()
+	s := eventlog.Space{Scope: "s", Thread: thread, Owner: owner}
+	from, err := l.DerivedAt(ctx, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := l.Thread(ctx, tkey(thread))
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := eventlog.At{Position: l.Watermark(), Removals: info.Removals}
+	err = l.DerivedWrite(ctx, s, eventlog.DerivedBatch{From: from, To: to, Changes: []eventlog.DerivedChange{
+		{Key: fmt.Append(nil, text, to.Position), Value: fmt.Append(nil, text, to.Position)}, {Key: []byte("last"), Value: []byte(text)},
+	}})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -18,7 +18,7 @@ type explained struct {
 	special string // the fixed second byte of the key
 }
 
-// part is one field. Its form is u64, u32, u16, bytes of a key, or of a value
+// part is one field. Its form is u64, u32, u16, u8, bytes of a key, or of a value
 // integer, text, bytes, boolean, list.
 type part struct{ name, form string }
 
@@ -51,6 +51,8 @@ var kindsOfKeys = map[byte][]explained{
 	prefixCompanion: {{name: "companion", key: parts("ordinal:u64, seq:u64"), sum: true, fields: parts("position, time, kind:text"), rest: "body"}},
 	prefixReceipt:   {{name: "receipt", key: parts("ordinal:u64, number:u64"), fields: parts("removal, position, time, reason:text, actor:text, created, generation, message:text, first, last, first position, last position, first run, last run, removed:boolean, gone, disk bytes, places and holders:list")}},
 	prefixPending:   {{name: "pending", key: parts("ordinal:u64, number:u64")}},
+	prefixDerived:   {{name: "derived", key: parts("ordinal:u64, m:u8, owner:n, key:rest"), sum: true, fields: parts("position, removals"), rest: "value"}},
+	prefixOfScope:   {{name: "derived of a scope", key: parts("n:u16, scope:n, m:u8, owner:n, key:rest"), sum: true, fields: parts("position, removals"), rest: "value"}},
 }
 
 // explainer prints bytes with what they mean.
@@ -130,6 +132,9 @@ func (x *explainer) key(k explained, key []byte) {
 			case "u16":
 				n = x.in.number(2)
 				return fmt.Sprint(n)
+			case "u8":
+				n = x.in.number(1)
+				return fmt.Sprint(n)
 			case "n":
 				return fmt.Sprintf("%q", x.in.take(n))
 			}
@@ -184,7 +189,7 @@ func boxes(prefix byte, version byte, k explained) string {
 		cells = append(cells, "'"+k.special+"'")
 	}
 	for _, p := range k.key {
-		cells = append(cells, p.name+map[string]string{"u64": "  u64", "u32": "  u32", "u16": "  u16", "n": ", n B", "rest": " …"}[p.form])
+		cells = append(cells, p.name+map[string]string{"u64": "  u64", "u32": "  u32", "u16": "  u16", "u8": "  u8", "n": ", n B", "rest": " …"}[p.form])
 	}
 	out := box("key  ", cells)
 	cells = []string{fmt.Sprintf("%02x", version)}

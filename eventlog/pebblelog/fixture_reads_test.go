@@ -115,6 +115,7 @@ func describeStore(t *testing.T, l *Log) []byte {
 	}
 	made, err := l.Backups(ctx)
 	for _, b := range made {
+		b.Format = FormatLifecycle // it is not kept: the list has that of the build
 		line(backupLine{b}, nil)
 	}
 	if err != nil {

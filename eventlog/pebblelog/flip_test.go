@@ -66,7 +66,7 @@ func silence(name, newest string) string {
 // Whatever byte of a closed store is flipped, opening or verifying finds it, or
 // the store reads as before. AGSTORE_FLIPS=N flips every Nth one of them, 1 all.
 func TestFlippedBytes(t *testing.T) {
-	fs := memoryOf(t, fixtureFiles(t, FormatVersion))
+	fs := memoryOf(t, fixtureFiles(t, FormatLifecycle))
 	opts := Options{FS: fs, Now: func() time.Time { return fixtureLater }}
 	l := fixtureOpen(t, opts)
 	reads := describeStore(t, l)

@@ -62,6 +62,10 @@ func goldens() (out []golden) {
 		holders: []string{"the backup /backups/1"},
 	}))
 	add(pendingKey(1, 1), e.empty())
+	at := eventlog.At{Position: 7, Removals: 1}
+	add(appendOwner(threadSpaces(1), "view"), e.derived(at, nil))
+	add(append(appendOwner(threadSpaces(1), "view"), "k1"...), e.derived(at, []byte("what it says")))
+	add(append(appendOwner(scopeSpaces("acme"), "p:usage"), "state"...), e.derived(eventlog.At{Position: 7}, []byte(`{"runs":2}`)))
 	return out
 }
 
@@ -91,6 +95,8 @@ func decoded(g golden) (err error) {
 		_, _, err = d.entry(g.value)
 	case prefixReceipt:
 		_, err = d.receipt(g.value)
+	case prefixDerived, prefixOfScope:
+		_, _, err = d.derived(g.value)
 	case prefixKeyTime, prefixPending:
 		d.begin(g.value, 0)
 		err = d.end()

@@ -20,6 +20,8 @@ const (
 	prefixCompanion = 0x0a // ordinal, seq -> entry of the companion stream
 	prefixReceipt   = 0x0b // ordinal, number -> receipt of what was removed
 	prefixPending   = 0x0c // ordinal, number: the receipt's removal is not finished
+	prefixDerived   = 0x0d // ordinal, owner, key -> row derived from a thread
+	prefixOfScope   = 0x0e // scope, owner, key -> row derived from a scope
 )
 
 func storeKey() []byte { return []byte{prefixStore, 'm'} }
@@ -31,9 +33,11 @@ func backupKey(number uint64) []byte {
 	return binary.BigEndian.AppendUint64(backupPrefix(), number)
 }
 
-func scopePrefix(scope string) []byte {
+func scopePrefix(scope string) []byte { return scopeKey(prefixName, scope) }
+
+func scopeKey(prefix byte, scope string) []byte {
 	k := make([]byte, 0, 3+len(scope))
-	k = append(k, prefixName)
+	k = append(k, prefix)
 	k = binary.BigEndian.AppendUint16(k, uint16(len(scope)))
 	return append(k, scope...)
 }
@@ -100,6 +104,26 @@ func keyTimeKey(micros int64, ord uint64, key string) []byte {
 	return append(binary.BigEndian.AppendUint64(k, ord), key...)
 }
 
+// threadSpaces and scopeSpaces are the prefixes of derived rows, of all owners.
+func threadSpaces(ord uint64) []byte  { return ordinalKey(prefixDerived, ord) }
+func scopeSpaces(scope string) []byte { return scopeKey(prefixOfScope, scope) }
+
+// appendOwner is the prefix of the rows of one owner: that of all with the
+// owner's name behind it. It is a copy.
+func appendOwner(base []byte, owner string) []byte {
+	k := make([]byte, 0, len(base)+1+len(owner)+32)
+	k = append(append(k, base...), byte(len(owner)))
+	return append(k, owner...)
+}
+
+// ownerOf is the owner at the beginning of what follows the prefix of all.
+func ownerOf(rest []byte) (string, bool) {
+	if len(rest) == 0 || rest[0] == 0 || len(rest) < 1+int(rest[0]) {
+		return "", false
+	}
+	return string(rest[1 : 1+rest[0]]), true
+}
+
 // after is the smallest key that sorts behind every key with this prefix.
 func after(prefix []byte) []byte {
 	end := append([]byte(nil), prefix...)
@@ -113,7 +137,7 @@ func after(prefix []byte) []byte {
 }
 
 // lastPrefix is the last of them.
-const lastPrefix = prefixPending
+const lastPrefix = prefixOfScope
 
 // ofStore reports whether a key is of the store itself.
 func ofStore(key []byte) bool {

@@ -40,6 +40,7 @@ type Log struct {
 	due     *deadlines
 	remover *remover
 	backups backupsUnderWay
+	derived derivedWrites
 
 	budget   *budget
 	queue    *queue
@@ -160,6 +161,7 @@ func newLog(dir string, opts Options, lock io.Closer) *Log {
 		enc: newEncoder(), dec: newDecoder(), due: newDeadlines(),
 	}
 	l.cache, l.remover = newCache(l, opts.CacheRuns), newRemover(l)
+	l.derived.enc, l.derived.dec = newEncoder(), newDecoder()
 	l.groups.New = func() any { return new(group) }
 	l.calls.New = func() any { return &call{done: make(chan struct{}, 1)} }
 	return l

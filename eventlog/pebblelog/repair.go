@@ -17,7 +17,8 @@ import (
 // Repair looks for faults in a store that nobody holds, and writes anew what
 // follows from sound records and commits: the index of names, the rows of runs
 // and leases, the counts in the rows of threads, the index of old idempotency
-// keys. It never writes or removes a record, an entry, a commit or a key. It
+// keys. What was derived from the log it removes where it is wrong: that is made
+// anew when the store is used. It never writes or removes a record, an entry, a commit or a key. It
 // yields every fault; what has no Action was left as it is.
 //
 // A run row that was lost has no lease, no owner and no input digest when it is
@@ -106,9 +107,12 @@ func (l *Log) mend(fixes []fix) error {
 	b := l.db.NewBatch()
 	for _, f := range fixes {
 		var err error
-		if f.value == nil {
+		switch {
+		case f.value == nil && isDerived(f.key):
+			err = b.DeleteRange(f.key, after(f.key), nil)
+		case f.value == nil:
 			err = b.Delete(f.key, nil)
-		} else {
+		default:
 			err = b.Set(f.key, f.value, nil)
 		}
 		if err != nil {
@@ -134,4 +138,8 @@ func actionOf(fixes []fix) string {
 var rowNames = map[byte]string{
 	prefixName: "an entry of the index of names", prefixThread: "the row of the thread", prefixRun: "the row of a run",
 	prefixLease: "a lease", prefixKeyTime: "an entry of the index of idempotency keys",
+	prefixDerived: "derived rows of the thread", prefixOfScope: "derived rows of the scope",
 }
+
+// isDerived reports whether a fix of the key is one of the whole space.
+func isDerived(key []byte) bool { return key[0] == prefixDerived || key[0] == prefixOfScope }

@@ -108,7 +108,7 @@ func (v *verifier) run() error {
 		}
 		return v.commits()
 	}
-	for _, part := range []func() error{v.tables, v.store, v.threadRows, v.threads, v.names, v.commits, v.keyTimes, v.strangers} {
+	for _, part := range []func() error{v.tables, v.store, v.threadRows, v.threads, v.names, v.commits, v.keyTimes, v.ofScopes, v.strangers} {
 		if err := part(); err != nil {
 			return err
 		}

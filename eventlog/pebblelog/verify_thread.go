@@ -35,6 +35,8 @@ type threadCheck struct {
 	info    []runInfo
 	partial bool
 	remains int
+
+	derivedRows derivedCheck
 }
 
 func (v *verifier) thread(ord uint64) error {
@@ -65,7 +67,7 @@ func (v *verifier) thread(ord uint64) error {
 			}
 		}
 	}
-	for _, part := range []func(r pebble.Reader) bool{t.keys, t.receipts} {
+	for _, part := range []func(r pebble.Reader) bool{t.keys, t.receipts, t.spaces} {
 		t.from = nil
 		if err := v.each(part); err != nil {
 			return err
@@ -111,7 +113,7 @@ func (t *threadCheck) inUse(r pebble.Reader) (used bool) {
 }
 
 // ofThread are the prefixes of keys that go by a thread's ordinal.
-var ofThread = []byte{prefixRecord, prefixRun, prefixLease, prefixKey, prefixCompanion, prefixReceipt, prefixPending}
+var ofThread = []byte{prefixRecord, prefixRun, prefixLease, prefixKey, prefixCompanion, prefixReceipt, prefixPending, prefixDerived}
 
 // changed reports whether the thread was cleared or erased since it was begun.
 func (t *threadCheck) changed(r pebble.Reader) bool {
