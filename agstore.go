@@ -195,6 +195,18 @@ func (s *Scope) ViewAs(ctx context.Context, thread string, at replay.Point, opts
 	return replay.View(ctx, s.store.log, s.key(thread), at, opts)
 }
 
+// Snapshot makes a short stream of events that brings an AG-UI client that holds
+// nothing to what the thread looks like now, in the middle of a run too; the
+// records behind its Seq go on from there. See replay.Snapshot. ErrThreadNotFound
+// if there is no such thread.
+func (s *Scope) Snapshot(ctx context.Context, thread string) (replay.Opening, error) {
+	view, err := s.View(ctx, thread)
+	if err != nil {
+		return replay.Opening{}, err
+	}
+	return replay.Snapshot(ctx, s.store.log, s.key(thread), view)
+}
+
 // Thread describes a thread; ErrThreadNotFound if there is none.
 func (s *Scope) Thread(ctx context.Context, thread string) (eventlog.Thread, error) {
 	return s.store.log.Thread(ctx, s.key(thread))

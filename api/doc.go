@@ -2,7 +2,7 @@
 // agents, and the threads it records.
 //
 //	POST /v1/agents/{agent}/run       start a run; its events as SSE
-//	POST /v1/agents/{agent}/connect   a thread's history, then its live run
+//	POST /v1/agents/{agent}/connect   a thread's history, raw, compacted or as a snapshot, then its live run
 //	GET  /v1/threads                  the threads of the scope
 //	GET  /v1/threads/{thread}         what a thread looks like, now or at a point
 //	GET  /v1/threads/{thread}/runs    its tree of runs

@@ -145,6 +145,26 @@ func (o *stream) record(r eventlog.Record, echo bool) bool {
 	return o.failed == nil
 }
 
+// reached does nothing: each record is sent with its seq.
+func (o *stream) reached(uint64) bool { return true }
+
+// event writes an event that is no record, as a frame; seq, if it is not 0, is
+// its id. It reports whether the client still listens.
+func (o *stream) event(seq uint64, event []byte) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.buf = o.buf[:0]
+	if seq > 0 {
+		o.buf = append(strconv.AppendUint(append(o.buf, "id: "...), seq, 10), '\n')
+	}
+	o.buf = append(appendLine(append(o.buf, "data: "...), event), "\n\n"...)
+	o.send()
+	if o.live {
+		o.flush()
+	}
+	return o.failed == nil
+}
+
 // AppendFrame appends a record as an SSE frame: its seq as id, its event as
 // data, on one line. Of an echo only the id.
 func AppendFrame(out []byte, r eventlog.Record, echo bool) []byte {

@@ -63,6 +63,11 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // do sends a request; an answer that is no success becomes an error.
 func (c *Client) do(ctx context.Context, method, path string, query url.Values, body []byte) (*http.Response, error) {
+	return c.send(ctx, method, path, query, nil, body)
+}
+
+// send is do with headers.
+func (c *Client) send(ctx context.Context, method, path string, query url.Values, header http.Header, body []byte) (*http.Response, error) {
 	target := c.base + path
 	if len(query) > 0 {
 		target += "?" + query.Encode()
@@ -70,6 +75,9 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 	req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", eventlog.ErrInvalid, err)
+	}
+	for name, values := range header {
+		req.Header[name] = values
 	}
 	if c.scope != "" {
 		req.Header.Set(api.ScopeHeader, c.scope)

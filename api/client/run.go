@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"github.com/tmaxmax/go-sse"
 
 	"github.com/agstore/agstore/agui"
+	"github.com/agstore/agstore/api"
 	"github.com/agstore/agstore/eventlog"
 )
 
@@ -53,6 +55,53 @@ func (c *Client) Run(ctx context.Context, agent string, input []byte) iter.Seq2[
 		if !ended {
 			// The server closes the stream only behind the run's end.
 			yield(Event{}, &eventlog.Error{Op: "read the run", Err: eventlog.ErrUnavailable, Hint: "the run may go on; its events are in the thread"})
+		}
+	}
+}
+
+// ConnectOptions say how a client comes to a thread; the zero value is every
+// event from the first on.
+type ConnectOptions struct {
+	Mode  api.ConnectMode // empty: raw
+	After uint64          // the Seq of the last event that the caller has; 0: it has nothing
+}
+
+// Connect yields the events that lead to a thread's head, in the way that the
+// mode says, and if a run is live, those to come up to its end. Only threadId
+// counts of the RunAgentInput. An event with Seq 0 is one of several that stand for the
+// history up to a seq: who loses the connection before that seq has come has
+// nothing to go on from.
+func (c *Client) Connect(ctx context.Context, agent string, input []byte, opts ConnectOptions) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		query, header := url.Values{}, http.Header{}
+		if opts.Mode != "" {
+			query.Set("mode", string(opts.Mode))
+		}
+		if opts.After > 0 {
+			header.Set("Last-Event-ID", strconv.FormatUint(opts.After, 10))
+		}
+		resp, err := c.send(ctx, http.MethodPost, "/v1/agents/"+url.PathEscape(agent)+"/connect", query, header, input)
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
+		defer resp.Body.Close()
+		// A snapshot of a transcript may be larger than an event may.
+		var last string
+		for frame, err := range sse.Read(resp.Body, &sse.ReadConfig{MaxEventSize: math.MaxInt32}) {
+			event := Event{Data: []byte(frame.Data)}
+			switch {
+			case err != nil && ctx.Err() != nil:
+				err = ctx.Err()
+			case err != nil:
+				err = &eventlog.Error{Op: "connect", Err: fmt.Errorf("%w: %w", eventlog.ErrUnavailable, err)}
+			case frame.LastEventID != last:
+				last = frame.LastEventID
+				event, err = eventOf(frame)
+			}
+			if !yield(event, err) || err != nil {
+				return
+			}
 		}
 	}
 }
