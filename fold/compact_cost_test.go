@@ -57,6 +57,11 @@ func TestHostileCompaction(t *testing.T) {
 				times(n, `{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"x"}`, `{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"x","metadata":{"k":%d}}`))
 		},
 	}
+	for before, staying := range staying {
+		for then, short := range short {
+			more[before+", "+then] = func(n int) []string { return slices.Concat([]string{started(0)}, staying(n/2), short(n/2)) }
+		}
+	}
 	for _, streams := range []map[string]func(int) []string{hostile, more} {
 		for name, events := range streams {
 			t.Run(name, func(t *testing.T) {

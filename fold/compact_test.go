@@ -115,7 +115,8 @@ func checkCompact(t testing.TB, name string, lines [][]byte) {
 	t.Fatalf("%s:\n%s\n%s", name, bytes.Join(lines, []byte("\n")), compactFault(lines))
 }
 
-// Every stream of the test data, and every prefix of it.
+// Every stream of the test data, and every prefix of it; of those of more than 200
+// events only some, unless AGSTORE_LONG is set.
 func TestCompactCases(t *testing.T) {
 	files, err := filepath.Glob("testdata/*/*.jsonl")
 	if err != nil || len(files) < 400 {
@@ -131,7 +132,10 @@ func TestCompactCases(t *testing.T) {
 	for _, file := range files {
 		lines := readLines(t, file)
 		step := 1 + len(lines)/200
-		if testing.Short() {
+		switch {
+		case os.Getenv("AGSTORE_LONG") != "":
+			step = 1
+		case testing.Short():
 			step = 1 + len(lines)/20
 		}
 		for n := len(lines); n > 0; n -= step {

@@ -1,6 +1,7 @@
 package fold_test
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -123,6 +124,9 @@ func sameAsSlow(t tester, lines [][]byte, at int) {
 	t.Helper()
 	records := recordsOf(lines, fold.Durable)
 	fast, slow := fold.New(fold.Options{}), fold.New(fold.Options{})
+	for _, profile := range []fold.Options{{Profile: fold.Reference}, {Profile: fold.Reference, NoVerify: true}} {
+		referenceAsSlow(t, lines, profile)
+	}
 	var restored *fold.Fold
 	for i, r := range records {
 		fast.Apply(r)
@@ -137,6 +141,23 @@ func sameAsSlow(t tester, lines [][]byte, at int) {
 		}
 		if i == at {
 			restored = restore(t, fast.Snapshot(nil), fold.Durable)
+		}
+	}
+}
+
+// referenceAsSlow is the same for Reference. What a slow fold believes may be
+// twice is what it need not remember alike.
+func referenceAsSlow(t tester, lines [][]byte, opts fold.Options) {
+	t.Helper()
+	fast, slow := fold.New(opts), fold.New(opts)
+	for i, r := range recordsOf(lines, fold.Reference) {
+		fast.Apply(r)
+		fold.ApplySlowly(slow, r)
+		if i%8 == 0 || i == len(lines)-1 {
+			consistent(t, fast, fold.Reference)
+		}
+		if a, b := shown(fast), shown(slow); !bytes.Equal(a, b) {
+			t.Fatalf("after event %d, %s, Reference shows\n%s\nslowly\n%s", r.Seq, r.Raw, a, b)
 		}
 	}
 }

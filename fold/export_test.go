@@ -6,6 +6,8 @@ import (
 	"hash/crc32"
 	"maps"
 	"slices"
+
+	"github.com/agstore/agstore/agui"
 )
 
 // CheckDurable compares what a Durable fold remembers, so as not to search, with
@@ -163,6 +165,16 @@ func CheckReference(f *Fold) error {
 	for at := t.first; at != nil; at = at.next {
 		found.index(at)
 		found.length++
+		want := t.others
+		switch at.message.role {
+		case agui.RoleReasoning:
+			want = t.reasoning
+		case agui.RoleActivity:
+			want = t.activities[at.message.activityType.V]
+		}
+		if at.group == nil || at.group != want {
+			return fmt.Errorf("%q is in another group", at.message.id)
+		}
 	}
 	if found.length != t.length || found.twice && !t.twice {
 		return fmt.Errorf("%d places, %d are known; something is twice: %v, known %v", found.length, t.length, found.twice, t.twice)

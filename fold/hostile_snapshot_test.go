@@ -95,7 +95,7 @@ var often = []string{"open messages", "messages with open calls", "empty snapsho
 // Short snapshots cost what they are long, however much there is that stays
 // though they do not carry it; views on the way cost what they show.
 func TestHostileSnapshots(t *testing.T) {
-	for _, profile := range hostileSnapshotProfiles {
+	for _, profile := range bothProfiles {
 		for before, staying := range staying {
 			for then, short := range short {
 				if os.Getenv("AGSTORE_LONG") == "" && !slices.Contains(often, before) && !slices.Contains(often, then) {
@@ -120,8 +120,6 @@ func TestHostileSnapshots(t *testing.T) {
 		}
 	}
 }
-
-var hostileSnapshotProfiles = []fold.Profile{fold.Durable}
 
 func bytesOf(lines []string) [][]byte {
 	out := make([][]byte, len(lines))

@@ -129,6 +129,7 @@ func (r *reference) activity(e *agui.Event) {
 			m := r.transcript.alone(at)
 			m.activityType, m.owner = kept(e.ActivityType), kept(e.SubagentRunID)
 			m.object.Set(e.Content.Object)
+			r.transcript.regroup(at)
 		}
 		at.message.merge(e.Metadata)
 	}
@@ -169,6 +170,7 @@ func (r *reference) patchActivity(e *agui.Event) {
 	}
 	m := r.transcript.alone(at)
 	m.object, m.activityType = content, kept(e.ActivityType)
+	r.transcript.regroup(at)
 }
 
 // encrypted is R-ENC-1 to R-ENC-3.
@@ -187,5 +189,5 @@ func (r *reference) encrypted(e *agui.Event) {
 // snapshot is R-MSNAP-1 to R-MSNAP-5.
 func (r *reference) snapshot(e *agui.Event) {
 	activities := slices.ContainsFunc(e.Messages, func(m agui.Message) bool { return m.Role == agui.RoleActivity })
-	r.transcript.reconcile(e.Messages, ownedActivities(e, activities).owns)
+	r.transcript.reconcile(e.Messages, ownedActivities(e, activities))
 }

@@ -7,7 +7,8 @@ import (
 
 // refTranscript is the list of messages as the official client has it. Ids may
 // occur more than once; the first message that has one is meant (SEMANTICS
-// section 8). No event costs more the longer the list is, but a snapshot.
+// section 8). No event costs more the longer the list is, but a snapshot while an
+// id is there twice.
 type refTranscript struct {
 	first, last *refEntry
 	length      int
@@ -18,6 +19,16 @@ type refTranscript struct {
 	// shape changes when entries come to stand for other messages: what is
 	// remembered of rows of results holds only within one shape.
 	shape int
+	// What a snapshot may take away, by what it has to own for that: the reasoning,
+	// activities by their types, and all else.
+	others, reasoning *refGroup
+	activities        map[string]*refGroup // none is empty
+}
+
+// refGroup is entries in no order.
+type refGroup struct {
+	first    *refEntry
+	activity string // the type
 }
 
 // refEntry is a place in the list. Two may hold one message (R-MSNAP-4).
@@ -28,6 +39,9 @@ type refEntry struct {
 	// one, in the transcript's shape of then.
 	lastResult *refEntry
 	shape      int
+
+	group      *refGroup
+	near, past *refEntry // of the group: the next and the one before
 }
 
 type refCallEntry struct {
@@ -64,7 +78,10 @@ type refCall struct {
 }
 
 func (t *refTranscript) clear() {
-	*t = refTranscript{byID: map[string]*refEntry{}, calls: map[string]*refCallEntry{}, shape: t.shape + 1}
+	*t = refTranscript{
+		byID: map[string]*refEntry{}, calls: map[string]*refCallEntry{}, shape: t.shape + 1,
+		others: &refGroup{}, reasoning: &refGroup{}, activities: map[string]*refGroup{},
+	}
 }
 
 // find returns the message with this id, nil if there is none.
@@ -96,6 +113,7 @@ func (t *refTranscript) link(at, behind *refEntry) {
 		at.next.prev = at
 	}
 	t.length++
+	t.join(at)
 }
 
 // index makes the last entry of the list known by its ids.
@@ -155,6 +173,7 @@ func (t *refTranscript) before(a, b *refEntry) bool {
 func (t *refTranscript) replace(at *refEntry, m *refMessage) {
 	old := at.message
 	at.message = m
+	t.regroup(at)
 	if old.role == agui.RoleTool {
 		t.shape++
 	}
@@ -197,34 +216,6 @@ func (t *refTranscript) addUnknown(messages []agui.Message) {
 	for i := range messages {
 		if t.byID[messages[i].ID] == nil {
 			t.append(newRefMessage(&messages[i]))
-		}
-	}
-}
-
-// reconcile is R-MSNAP-1 to R-MSNAP-4.
-func (t *refTranscript) reconcile(snapshot []agui.Message, owns func(activityType string) bool) {
-	made := make([]*refMessage, len(snapshot))
-	last := make(map[string]*refMessage, len(snapshot))
-	reasoning := false
-	for i := range snapshot {
-		made[i] = newRefMessage(&snapshot[i])
-		last[made[i].id] = made[i]
-		reasoning = reasoning || made[i].role == agui.RoleReasoning
-	}
-	old := *t
-	t.clear()
-	for at := old.first; at != nil; at = at.next {
-		m := at.message
-		switch now := last[m.id]; {
-		case now != nil:
-			t.append(now)
-		case m.role == agui.RoleActivity && !owns(m.activityType.V), m.role == agui.RoleReasoning && !reasoning:
-			t.append(m)
-		}
-	}
-	for _, m := range made {
-		if old.byID[m.id] == nil {
-			t.append(m)
 		}
 	}
 }

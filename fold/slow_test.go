@@ -6,6 +6,11 @@ import "github.com/agstore/agstore/agui"
 // transcript and makes every index anew: R9 as it is written. A fold is given
 // all its records in this way or none.
 func ApplySlowly(f *Fold, r Record) {
+	if ref, ok := f.reducer.(*reference); ok {
+		ref.transcript.twice = true // which sends a snapshot through the list
+		f.Apply(r)
+		return
+	}
 	d := f.reducer.(*durable)
 	var e agui.Event
 	in := d.byKey[r.Run]
