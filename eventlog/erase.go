@@ -105,9 +105,10 @@ type RemoveOptions struct {
 	Reason, Actor string
 	// DryRun removes nothing: the receipt says what would go.
 	DryRun bool
-	// TakeOver lets Clear and Redact end a run that is being written, whose
-	// writer then gets ErrFenced; without it they are refused with ErrRunActive.
-	// Erase always takes over.
+	// TakeOver lets Clear remove a run that is being written, whose writer then
+	// gets ErrFenced, and Redact change what such a run has said, whose writer
+	// goes on; without it they are refused with ErrRunActive. Erase always takes
+	// over.
 	TakeOver bool
 	// Expect makes the removal conditional on the thread's last seq.
 	Expect Expect

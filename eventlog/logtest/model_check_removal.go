@@ -28,7 +28,7 @@ func (c *modelCheck) given(w eventlog.Writer, m modelWriter) {
 // told is what a writer should have answered: one that has been refused says so
 // for good, in the words of then.
 func (w *heldModel) told(err, want error) error {
-	if erased := (*eventlog.ErasedError)(nil); w.over && errors.As(want, &erased) && errors.Is(err, eventlog.ErrFenced) {
+	if w.over && errors.Is(err, eventlog.ErrFenced) && (errors.Is(want, eventlog.ErrErased) || errors.Is(want, eventlog.ErrFenced)) {
 		return eventlog.ErrFenced
 	}
 	w.over = w.over || errors.Is(want, eventlog.ErrFenced)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"github.com/agstore/agstore/agui"
 	"github.com/agstore/agstore/eventlog"
@@ -22,6 +23,9 @@ type Worker struct {
 	Client   string // its name, which no other worker of the history has
 	Rand     *rand.Rand
 	Threads  int // how many threads it shares with others; 0 is 3
+	// TTL is how long half of its leases last without being renewed; 0: none of
+	// them expires. What judges the log must come when that time has passed.
+	TTL time.Duration
 
 	n     int           // of its events
 	open  []*heldRun    // runs that it left open on purpose
@@ -171,13 +175,44 @@ func (w *Worker) take(ctx context.Context, r *heldRun) *heldRun {
 	e := w.entryOf(history.OpTake, r)
 	e.Epoch = 0
 	call := w.Recorder.Begin(e)
-	writer, err := w.Log.TakeRun(ctx, r.thread, e.RunKey(), eventlog.Holder{})
+	writer, err := w.Log.TakeRun(ctx, r.thread, e.RunKey(), w.holder())
 	if err != nil {
 		call.Failed(err)
 		return nil
 	}
 	call.Done(func(e *history.Entry) { e.Outcome, e.Epoch = history.OutcomeOK, writer.Lease().Epoch })
 	return &heldRun{writer: writer, thread: r.thread}
+}
+
+func (w *Worker) holder() eventlog.Holder {
+	if w.TTL == 0 || w.Rand.IntN(2) == 0 {
+		return eventlog.Holder{}
+	}
+	return eventlog.Holder{Owner: w.Client, TTL: w.TTL}
+}
+
+// attach makes another writer for a lease, or renews it, and appends under it
+// without any.
+func (w *Worker) attach(ctx context.Context, r *heldRun) {
+	w.sync(ctx, r)
+	lease := r.writer.Lease()
+	writer, err := w.Log.Attach(ctx, lease)
+	if err != nil {
+		return // it was cleared away, or the log has failed
+	}
+	r.writer = writer
+	_, _ = writer.Renew(ctx)
+	e := w.entryOf(history.OpWrite, r)
+	e.Events = w.events(3)
+	b := eventlog.Batch{Events: raw(e.Events), Lease: &lease}
+	if w.Rand.IntN(2) == 0 {
+		b.Key = fmt.Sprint(w.Client, "-", w.n)
+		e.Key = b.Key
+	}
+	for again := true; again; again = b.Key != "" && w.Rand.IntN(3) == 0 {
+		call := w.Recorder.Begin(e)
+		call.Appended(w.Log.Append(ctx, e.ThreadKey(), b))
+	}
 }
 
 // imported is a whole run in one batch.
@@ -219,7 +254,7 @@ func (w *Worker) begin(ctx context.Context, k eventlog.ThreadKey, parent *agui.R
 	e.Run, e.Attempt, e.Beside = id, 1, parent != nil
 	e.Events = []string{string(started(id))}
 	call := w.Recorder.Begin(e)
-	writer, err := w.Log.BeginRun(ctx, k, eventlog.RunStart{Started: []byte(e.Events[0]), Parent: parent})
+	writer, err := w.Log.BeginRun(ctx, k, eventlog.RunStart{Started: []byte(e.Events[0]), Parent: parent, Holder: w.holder()})
 	if err != nil {
 		call.Failed(err)
 		return nil
@@ -274,6 +309,9 @@ func (w *Worker) goOn(ctx context.Context) {
 			w.sync(ctx, r)
 			r, w.open[i] = taken, taken
 		}
+	}
+	if w.Rand.IntN(3) == 0 {
+		w.attach(ctx, r)
 	}
 	w.write(ctx, r)
 	if w.Rand.IntN(2) == 0 {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -55,12 +56,13 @@ func TestCrashMatrix(t *testing.T) {
 	logtest.Keep(t, func() string { return fmt.Sprintf("%s_SEED=%d", cutsVariable, m.seed) }, m.save)
 	for m.seed = seed; m.cuts.Load() < m.least; m.seed++ {
 		m.rng = rand.New(rand.NewPCG(m.seed, 0))
-		m.lives()
+		m.run()
 		if t.Failed() {
 			t.Fatalf("%s_SEED=%d (the first was %d)", cutsVariable, m.seed, seed)
 		}
 	}
-	t.Logf("%d cuts; %s_SEED=%d was the first", m.cuts.Load(), cutsVariable, seed)
+	t.Logf("%d cuts, %d backups restored, %d not finished; %s_SEED=%d was the first",
+		m.cuts.Load(), m.restored.Load(), m.unfinished.Load(), cutsVariable, seed)
 }
 
 // matrix is one store that is cut in several lives of its process.
@@ -70,6 +72,10 @@ type matrix struct {
 	seed  uint64
 	rng   *rand.Rand
 	cuts  atomic.Int64
+
+	backups []backup // of the lives until now
+	// How many backups of cuts were restored, and how many were not finished.
+	restored, unfinished atomic.Int64
 
 	kept    sync.Once
 	left    *vfs.MemFS // what the first cut that failed had left
@@ -145,13 +151,17 @@ func (c *cutter) stop() []*cut {
 	return c.cuts
 }
 
-// lives has workers write in a process that is cut, in one that goes on from there
+// lives is how often the process of one store is started.
+const lives = 3
+
+// run has workers write in a process that is cut, in one that goes on from there
 // and closes the log, and in one that opens it again.
-func (m *matrix) lives() {
+func (m *matrix) run() {
 	fs := vfs.NewCrashableMem()
 	var past history.History
 	from := int64(0)
-	for life := range 3 {
+	m.backups = nil
+	for life := range lives {
 		c := &cutter{
 			fs: fs, rec: history.NewLogical(from), where: fmt.Sprint("life ", life),
 			rng: rand.New(rand.NewPCG(m.seed, uint64(life))),
@@ -162,6 +172,7 @@ func (m *matrix) lives() {
 		}
 		c.take("after close")
 		cuts, h := c.stop(), append(slices.Clone(past), c.rec.History()...)
+		all := m.backups
 		chosen := cuts[m.rng.IntN(len(cuts))]
 		if life == 1 {
 			chosen = cuts[len(cuts)-1]
@@ -172,20 +183,29 @@ func (m *matrix) lives() {
 		if m.t.Failed() {
 			return
 		}
+		m.backups = atCut(all, chosen)
 	}
+}
+
+// lifetime is when the lives of a process are: leases of one have expired in the
+// next.
+func lifetime(life int) func() time.Time {
+	at := time.Date(2030, 1, 2, life, 0, 0, 0, time.UTC)
+	return func() time.Time { return at }
 }
 
 // live is one life of a process: it opens the log, has workers write, and closes
 // it with runs left open.
 func (m *matrix) live(c *cutter, life int) {
-	l, err := pebblelog.Open("d", pebblelog.Options{FS: errorfs.Wrap(c.fs, c)})
+	l, err := pebblelog.Open("d", pebblelog.Options{FS: errorfs.Wrap(c.fs, c), Now: lifetime(life)})
 	if err != nil {
 		m.t.Fatalf("open: %v", err)
 	}
 	var all sync.WaitGroup
+	all.Go(func() { m.backup(l, c.rec, fmt.Sprint("backup-", life)) })
 	for g := range 4 {
 		w := &logtest.Worker{
-			Log: l, Recorder: c.rec, Client: fmt.Sprintf("l%dw%d", life, g),
+			Log: l, Recorder: c.rec, Client: fmt.Sprintf("l%dw%d", life, g), TTL: time.Minute,
 			Rand: rand.New(rand.NewPCG(m.seed, uint64(100+life*10+g))),
 		}
 		things := 1 + m.rng.IntN(8)
@@ -210,7 +230,7 @@ func (m *matrix) judgeAll(cuts []*cut, h history.History) {
 		all.Go(func() {
 			for c := range next {
 				if !m.t.Failed() {
-					m.judge(c, h.Cut(c.before, c.after), c.n%16 == int(m.seed%16))
+					m.judge(c, h.Cut(c.before, c.after), m.backups, c.n%16 == int(m.seed%16))
 				}
 			}
 		})
@@ -222,14 +242,16 @@ func (m *matrix) judgeAll(cuts []*cut, h history.History) {
 	all.Wait()
 }
 
-// judge opens a cut and looks for what was promised.
-func (m *matrix) judge(c *cut, h history.History, deep bool) {
+// judge opens a cut and looks for what was promised, of the backups too.
+func (m *matrix) judge(c *cut, h history.History, backups []backup, deep bool) {
 	m.cuts.Add(1)
 	var left *vfs.MemFS
 	if os.Getenv(logtest.KeepVariable) != "" {
 		left = c.fs.CrashClone(vfs.CrashCloneCfg{})
 	}
-	inner, faults := m.look(c, h, deep)
+	faults := m.judgeBackups(c, h, backups)
+	inner, more := m.look(c, h, deep)
+	faults = append(faults, more...)
 	for _, fault := range faults {
 		m.t.Errorf("%s: %v", c.where, fault)
 	}
@@ -237,7 +259,7 @@ func (m *matrix) judge(c *cut, h history.History, deep bool) {
 		m.kept.Do(func() { m.left, m.history = left, h })
 	}
 	for _, again := range inner {
-		m.judge(again, h, false)
+		m.judge(again, h, nil, false) // opening does nothing to backups
 	}
 }
 
@@ -246,7 +268,7 @@ func (m *matrix) judge(c *cut, h history.History, deep bool) {
 func (m *matrix) look(c *cut, h history.History, deep bool) (inner []*cut, faults []error) {
 	ctx := context.Background()
 	rec := history.NewLogical(c.after)
-	opts := pebblelog.Options{FS: c.fs}
+	opts := pebblelog.Options{FS: c.fs, Now: lifetime(lives)}
 	var opening *cutter
 	if deep {
 		opening = &cutter{fs: c.fs, rec: rec, where: c.where + "; its opening", rng: rand.New(rand.NewPCG(m.seed, uint64(c.n)))}
@@ -270,7 +292,7 @@ func (m *matrix) look(c *cut, h history.History, deep bool) (inner []*cut, fault
 	if len(faults) > 0 {
 		return inner, faults
 	}
-	if l, err = pebblelog.Open("d", pebblelog.Options{FS: left}); err != nil {
+	if l, err = pebblelog.Open("d", pebblelog.Options{FS: left, Now: lifetime(lives)}); err != nil {
 		return inner, []error{fmt.Errorf("open after the second crash: %w", err)}
 	}
 	_, again := logtest.Judge(ctx, l, append(slices.Clone(h), rec.History()...))
