@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/agstore/agstore/agui"
@@ -132,6 +134,50 @@ func testErase(t *testing.T, p *place) {
 	}
 }
 
+// What others append while a thread is erased is in the receipt, with the commits
+// that wrote it, or is refused: also what is committed together with the erasure.
+func testEraseAmongAppends(t *testing.T, p *place) {
+	p.open()
+	for n := range 20 {
+		k := key(fmt.Sprint("t", n))
+		p.append(k, eventlog.Batch{Events: [][]byte{custom("x", 0)}})
+		var all sync.WaitGroup
+		last := make([]uint64, 8)
+		for i := range last {
+			all.Go(func() {
+				done, err := p.log.Append(p.ctx, k, eventlog.Batch{Events: [][]byte{custom("x", i)}})
+				if err != nil && !errors.Is(err, eventlog.ErrErased) {
+					t.Errorf("append: %v", err)
+				}
+				last[i] = done.Last
+			})
+		}
+		r, err := p.log.Erase(p.ctx, k, eventlog.RemoveOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Wait()
+		if slices.Max(last) > r.Last || r.Place(eventlog.PlaceRecords).Count != r.Last {
+			t.Errorf("seq %d was acknowledged, erased were %d records up to seq %d", slices.Max(last), r.Place(eventlog.PlaceRecords).Count, r.Last)
+		}
+		positions := make(map[uint64]uint64) // by seq
+		for c, err := range p.log.Commits(p.ctx, 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range uint64(c.Count) {
+				if c.Thread == k {
+					positions[c.First+i] = c.Position
+				}
+			}
+		}
+		if r.FirstPosition != positions[r.First] || r.LastPosition != positions[r.Last] {
+			t.Errorf("seq %d and %d are of commits %d and %d, the receipt says %d and %d",
+				r.First, r.Last, positions[r.First], positions[r.Last], r.FirstPosition, r.LastPosition)
+		}
+	}
+}
+
 // A cleared thread goes on: seqs where they were, ids of runs anew, keys of before
 // refused, and whoever asks for what is gone is told of the gap.
 func testClear(t *testing.T, p *place) {
@@ -144,6 +190,9 @@ func testClear(t *testing.T, p *place) {
 		t.Fatalf("receipt %+v, %v", r, err)
 	}
 	for range 2 {
+		if th := p.thread(k); !th.Updated.Equal(r.Time) {
+			t.Errorf("it was updated %v, and cleared %v", th.Updated, r.Time)
+		}
 		if th := p.thread(k); th.Generation != 1 || th.FirstSeq != 6 || th.LastSeq != 5 || th.Runs != 0 || !th.Head.IsZero() || th.Removals != 1 {
 			t.Errorf("thread %+v", th)
 		}

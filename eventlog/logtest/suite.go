@@ -95,6 +95,7 @@ func Run(t *testing.T, factory func(t *testing.T) Factory) {
 		{"CompanionRace", testCompanionRace},
 		{"CompanionScopes", testCompanionScopes},
 		{"Erase", testErase},
+		{"EraseAmongAppends", testEraseAmongAppends},
 		{"Clear", testClear},
 		{"ClearOfALiveRun", testClearOfALiveRun},
 		{"Redact", testRedact},
