@@ -217,10 +217,14 @@ func (m *matrix) live(c *cutter, life int) {
 	}
 }
 
-// judgeAll opens every cut; a few of each life, where few are asked for. With one
-// of sixteen, opening it is cut too.
+// judgeAll opens every cut; a few of each life, where few are asked for, and at the
+// end no more than are. With one of sixteen, opening it is cut too.
 func (m *matrix) judgeAll(cuts []*cut, h history.History) {
-	if few := int(m.least / 6); m.least < 1000 && len(cuts) > few {
+	few := max(1, int(m.least-m.cuts.Load()))
+	if m.least < 1000 {
+		few = int(m.least / 6)
+	}
+	if len(cuts) > few {
 		m.rng.Shuffle(len(cuts), func(i, j int) { cuts[i], cuts[j] = cuts[j], cuts[i] })
 		cuts = cuts[:few]
 	}
