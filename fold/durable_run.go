@@ -12,6 +12,7 @@ import (
 // run is a run of the lineage and what it has open.
 type run struct {
 	Run
+	number  int                          // among the fold's runs, from 0
 	thread  agui.Opt[string]             // the threadId of its start
 	opened  []opening                    // what it opened, in order; what has been closed may still be there
 	paused  []*call                      // calls that chunks may take up again; some may have been
@@ -97,7 +98,7 @@ func (d *durable) startRun(rec Record, e *agui.Event) {
 	for _, other := range d.calm {
 		other.overtaken = d.seq
 	}
-	r := &run{Run: Run{Key: rec.Run, FirstSeq: d.seq}, thread: kept(e.ThreadID)}
+	r := &run{Run: Run{Key: rec.Run, FirstSeq: d.seq}, number: len(d.runs), thread: kept(e.ThreadID)}
 	if n := len(d.runs); n > 0 {
 		// Nobody will ask what that one has left to the front end (R17).
 		last := d.runs[n-1]

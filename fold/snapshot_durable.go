@@ -14,21 +14,19 @@ import (
 
 const durableFields = 19
 
-// durableWriter knows the numbers by which a snapshot names runs and calls.
+// durableWriter knows the numbers by which a snapshot names calls.
 type durableWriter struct {
 	*snapshotWriter
 	d       *durable
 	running []*run // in order of their starts
-	runs    map[agui.RunKey]int
 	calls   map[*call]int
 	loose   []*call // no longer in the transcript, but still meant by something
 }
 
 func (d *durable) save(to *snapshotWriter) {
 	d.settle()
-	w := &durableWriter{snapshotWriter: to, d: d, runs: make(map[agui.RunKey]int, len(d.runs)), calls: make(map[*call]int)}
-	for i, r := range d.runs {
-		w.runs[r.Key] = i
+	w := &durableWriter{snapshotWriter: to, d: d, calls: make(map[*call]int)}
+	for _, r := range d.runs {
 		if r.EndSeq == 0 {
 			w.running = append(w.running, r)
 		}
@@ -56,6 +54,15 @@ func (d *durable) save(to *snapshotWriter) {
 		w.asked(in)
 	}
 	w.lists()
+}
+
+// runKey writes a run by its number, if it has one.
+func (w *durableWriter) runKey(k agui.RunKey) {
+	number := -1
+	if r := w.d.byKey[k]; r != nil {
+		number = r.number
+	}
+	w.keyOf(k, number)
 }
 
 // numberCalls gives each call its number: first those of the transcript.
@@ -129,6 +136,7 @@ func restoreDurable(from *snapshotReader, opts Options) *durable {
 func (r *durableReader) addRun(added *run) {
 	d := r.d
 	r.check(d.byKey[added.Key] == nil, "two runs of one key")
+	added.number = len(d.runs)
 	d.runs, d.byKey[added.Key] = append(d.runs, added), added
 	if added.EndSeq == 0 {
 		r.running = append(r.running, added)
@@ -256,13 +264,13 @@ const askedFields = interruptFields + 5
 func (w *durableWriter) asked(in *interrupt) {
 	w.list(askedFields)
 	w.interrupt(&in.Interrupt.Interrupt)
-	w.runKey(in.Run, w.runs)
+	w.runKey(in.Run)
 	w.uint(in.Seq)
 	w.bool(in.Answered)
 	writeList(w.snapshotWriter, in.Answers, w.answer)
 	by := make([]int, 0, len(in.by))
 	for r := range in.by {
-		by = append(by, w.runs[r.Key])
+		by = append(by, r.number)
 	}
 	slices.Sort(by)
 	w.list(len(by))
@@ -293,7 +301,7 @@ const answerFields = 5
 
 func (w *durableWriter) answer(_ *snapshotWriter, a *Answer) {
 	w.list(answerFields)
-	w.runKey(a.Run, w.runs)
+	w.runKey(a.Run)
 	w.uint(a.Seq)
 	w.text(a.Status)
 	w.value(a.Payload)

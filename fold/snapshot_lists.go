@@ -46,7 +46,7 @@ const legacyFields = 3
 
 func (w *durableWriter) legacy(_ *snapshotWriter, l *LegacyInterrupt) {
 	w.list(legacyFields)
-	w.runKey(l.Run, w.runs)
+	w.runKey(l.Run)
 	w.uint(l.Seq)
 	w.value(l.Value)
 }
@@ -66,7 +66,7 @@ const subagentFields = 14
 
 func (w *durableWriter) subagent(s *Subagent) {
 	w.list(subagentFields)
-	w.runKey(s.Run, w.runs)
+	w.runKey(s.Run)
 	w.text(s.SubagentRunID)
 	w.text(s.Name)
 	w.opt(s.Description)
@@ -110,7 +110,7 @@ const stepFields = 6
 
 func (w *durableWriter) step(s *Step) {
 	w.list(stepFields)
-	w.runKey(s.Run, w.runs)
+	w.runKey(s.Run)
 	w.text(s.StepName)
 	w.opt(s.SubagentRunID)
 	w.activity(s.Status)
@@ -162,7 +162,7 @@ func (w *durableWriter) custom(_ *snapshotWriter, c *Custom) {
 	w.value(c.Value)
 	w.value(c.Event)
 	w.opt(c.Source)
-	w.runKey(c.Run, w.runs)
+	w.runKey(c.Run)
 	w.uint(c.Seq)
 	w.opt(c.OpenMessage)
 }
@@ -183,7 +183,7 @@ func (w *durableWriter) opaque(_ *snapshotWriter, o *OpaqueReasoning) {
 	w.text(o.ID)
 	w.text(o.Subtype)
 	w.text(o.Value)
-	w.runKey(o.Run, w.runs)
+	w.runKey(o.Run)
 	w.uint(o.Seq)
 	w.opt(o.After)
 }

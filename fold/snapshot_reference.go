@@ -30,7 +30,7 @@ func (r *reference) save(w *snapshotWriter) {
 	w.bool(r.transcript.twice)
 	w.document(&r.state)
 	writeList(w, r.pending, (*snapshotWriter).pendingInterrupt)
-	w.runKey(r.asked, nil)
+	w.keyOf(r.asked, -1)
 	w.uint(r.askedAt)
 	writeList(w, r.runs, (*snapshotWriter).referenceRun)
 }

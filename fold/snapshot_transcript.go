@@ -145,7 +145,7 @@ func (w *durableWriter) opened(by *run, at uint64) {
 		w.uint(0)
 		return
 	}
-	w.number(w.runs[by.Key])
+	w.number(by.number)
 	w.uint(at)
 }
 

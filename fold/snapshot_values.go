@@ -117,13 +117,13 @@ func (r *snapshotReader) run(run *Run) {
 // A run that something belongs to is nil, the number of one of the fold's runs,
 // or a list of its id and attempt.
 
-func (w *snapshotWriter) runKey(k agui.RunKey, numbers map[agui.RunKey]int) {
-	n, known := numbers[k]
+// keyOf writes a run that has this number; -1: none.
+func (w *snapshotWriter) keyOf(k agui.RunKey, number int) {
 	switch {
 	case k.IsZero():
 		w.null()
-	case known:
-		w.number(n)
+	case number >= 0:
+		w.number(number)
 	default:
 		w.list(2)
 		w.text(k.ID)
