@@ -100,6 +100,7 @@ func (t *transcript) index(c *call) {
 		s = &callSet{moves: t.moves}
 		t.calls[c.id] = s
 	}
+	t.shared = t.shared || len(s.all) > 0
 	s.all = append(s.all, c)
 	if c.results == 0 {
 		s.waiting = append(s.waiting, c)
@@ -109,7 +110,11 @@ func (t *transcript) index(c *call) {
 // answer makes m, which answers none, a result of c.
 func (t *transcript) answer(m *message, c *call) {
 	m.answers = c
-	c.resulted = true
+	m.changed()
+	if !c.resulted {
+		c.resulted = true
+		c.changed()
+	}
 	if c.results++; c.results == 1 {
 		s := t.calls[c.id]
 		for i := len(s.waiting) - 1; i >= 0; i-- {

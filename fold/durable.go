@@ -31,7 +31,10 @@ type durable struct {
 	pending    []*interrupt          // and answered ones
 	answered   int                   // so many of pending
 	latest     map[string]*interrupt // by id
-	legacy     []LegacyInterrupt
+	// changedInterrupts are the numbers of those that have changed since the last
+	// Changes.
+	changedInterrupts []int
+	legacy            []LegacyInterrupt
 
 	subagents []*Subagent
 	steps     []*Step
@@ -42,6 +45,8 @@ type durable struct {
 	custom      []Custom
 	opaque      []OpaqueReasoning
 	diagnostics []Diagnostic
+
+	saved *saved // what the last Changes said; nil: nobody has asked
 }
 
 func newDurable(opts Options) *durable {

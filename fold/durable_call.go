@@ -38,7 +38,7 @@ type call struct {
 
 func (c *call) changed() {
 	if c.owner != nil {
-		c.owner.shown = nil
+		c.owner.changed()
 	}
 }
 
@@ -133,7 +133,7 @@ func (d *durable) newCall(e *agui.Event) *call {
 	m := d.ownerFor(id, e)
 	c := &call{id: id, name: strings.Clone(e.ToolCallName.V), arguments: new(jsonvalue.Text)}
 	m.push(c)
-	m.shown = nil
+	m.changed()
 	d.transcript.index(c)
 	return c
 }
@@ -215,7 +215,7 @@ func (d *durable) result(r *run, e *agui.Event) {
 	} else {
 		d.diagnose("result_replaced", "messageId", m.id)
 		m.content.set(e.Content)
-		m.shown = nil
+		m.changed()
 		if e.SubagentRunID.Set {
 			m.tag = kept(e.SubagentRunID)
 		}
@@ -244,7 +244,11 @@ func (d *durable) newResult(e *agui.Event) *message {
 	m.content.set(e.Content)
 	d.describe(m, e)
 	d.placeResult(m)
-	t.results[resultKey{strings.Clone(e.MessageID.V), callID}] = m
+	m.made = &resultKey{strings.Clone(e.MessageID.V), callID}
+	if before := t.results[*m.made]; before != nil {
+		before.changed()
+	}
+	t.results[*m.made] = m
 	return m
 }
 

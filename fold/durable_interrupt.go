@@ -10,7 +10,17 @@ import (
 // interrupt is a question and what became of it (R18, R19).
 type interrupt struct {
 	Interrupt
-	by map[*run]bool // the runs that answer it and have not ended
+	by     map[*run]bool // the runs that answer it and have not ended
+	number int           // among the fold's interrupts, from 0
+	saved  bool          // what the last Changes said of it is still so
+}
+
+// changed takes note that it is no longer what it was.
+func (d *durable) changed(in *interrupt) {
+	if in.saved {
+		in.saved = false
+		d.changedInterrupts = append(d.changedInterrupts, in.number)
+	}
 }
 
 // resume notes the answers a run starts with.
@@ -21,6 +31,7 @@ func (d *durable) resume(r *run, entries []agui.Resume) {
 			d.diagnose("unknown_interrupt", "interruptId", e.InterruptID)
 			continue
 		}
+		d.changed(in)
 		in.Answers = append(in.Answers, Answer{
 			Run: r.Key, Seq: d.seq, Status: strings.Clone(e.Status),
 			Payload: e.Payload.Detach(), Metadata: e.Metadata.Detach(),
@@ -47,6 +58,7 @@ func (in *interrupt) answering(r *run) {
 // retire takes away what a run that ends has answered, if it ends well.
 func (d *durable) retire(r *run, well bool) {
 	for _, in := range r.answers {
+		d.changed(in)
 		delete(in.by, r)
 		if well && !in.Answered {
 			in.Answered = true
@@ -69,12 +81,13 @@ func (d *durable) raise(r *run, asked *agui.Interrupt) {
 	}
 	in := d.latest[asked.ID]
 	if in == nil || in.Answered {
-		in = new(interrupt)
+		in = &interrupt{number: len(d.interrupts)}
 		d.latest[strings.Clone(asked.ID)] = in
 		d.interrupts = append(d.interrupts, in)
 		d.pending = append(d.pending, in)
 	} else {
 		d.diagnose("interrupt_raised_again", "interruptId", asked.ID)
+		d.changed(in)
 	}
 	in.Interrupt.Interrupt, in.Run, in.Seq = detachedInterrupt(asked), r.Key, d.seq
 }

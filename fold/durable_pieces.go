@@ -60,7 +60,7 @@ func (t target) add(text []byte) {
 	if t.call != nil {
 		t.call.changed()
 	} else {
-		t.message.shown = nil
+		t.message.changed()
 	}
 }
 

@@ -132,6 +132,7 @@ func (s *snapshot) unanswer(m *message) {
 	if c := m.answers; c != nil {
 		s.touched[c.id] = true
 		m.answers = nil
+		m.changed()
 	}
 }
 
@@ -240,12 +241,13 @@ func (s *snapshot) giveCalls(lists [][]*call) {
 					set = new(callSet)
 					t.calls[c.id] = set
 				}
+				t.shared = t.shared || len(set.all) > 0
 				set.all = append(set.all, c)
 				continue
 			}
 			from := c.owner
 			from.drop(c)
-			from.shown = nil
+			from.changed()
 			from.closed()
 		}
 	}

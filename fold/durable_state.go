@@ -15,6 +15,7 @@ func (d *durable) setState(v agui.Value) {
 		return
 	}
 	d.state, d.stateJSON = next, nil
+	d.saved.stateSet()
 }
 
 // patchState is a STATE_DELTA: all of it or nothing (R24). On a state never set
@@ -29,6 +30,7 @@ func (d *durable) patchState(e *agui.Event) {
 		return
 	}
 	d.state, d.stateJSON = state, nil
+	d.saved.statePatched(e.Patch)
 }
 
 func (d *durable) failedPatch(e *agui.Event, err error) {
@@ -56,7 +58,8 @@ func (d *durable) setActivity(e *agui.Event) {
 	}
 	m.content = content{kind: agui.ObjectContent, object: next}
 	m.retype(kept(e.ActivityType))
-	m.tag, m.shown = kept(e.SubagentRunID), nil
+	m.tag = kept(e.SubagentRunID)
+	m.changed()
 	d.describe(m, e)
 }
 
@@ -76,5 +79,5 @@ func (d *durable) patchActivity(e *agui.Event) {
 		return
 	}
 	m.retype(kept(e.ActivityType))
-	m.shown = nil
+	m.changed()
 }

@@ -46,7 +46,7 @@ func (d *durable) open(r *run, m *message) {
 func (d *durable) describe(m *message, e *agui.Event) {
 	if e.Metadata.Present() {
 		merge(&m.metadata, e.Metadata)
-		m.shown = nil
+		m.changed()
 	}
 }
 
@@ -67,7 +67,7 @@ func (d *durable) append(m *message, e *agui.Event) {
 	if !m.content.add(e.Delta.V) {
 		d.diagnose("text_into_parts", "messageId", m.id)
 	}
-	m.shown = nil
+	m.changed()
 	d.describe(m, e)
 }
 
@@ -96,7 +96,8 @@ func (d *durable) encrypted(r *run, e *agui.Event) {
 	} else {
 		for _, k := range [...]kind{kindReasoning, kindText, kindTool} {
 			if m := t.find(k, e.EntityID.V); m != nil {
-				m.encrypted, m.shown = kept(e.EncryptedValue), nil
+				m.encrypted = kept(e.EncryptedValue)
+				m.changed()
 				return
 			}
 		}

@@ -90,6 +90,7 @@ type reducer interface {
 	apply(r Record)
 	view() *View
 	save(w *snapshotWriter)
+	changes() *Changes
 }
 
 // New returns a fold that has seen nothing.

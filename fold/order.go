@@ -213,6 +213,7 @@ func (t *transcript) unlink(m *message) {
 		t.last = m.prev
 	}
 	m.prev, m.next, m.place.message = nil, nil, nil
+	t.places.lose(m.place)
 	t.count--
 	m.spot.leave()
 	m.spot.remove()

@@ -11,6 +11,7 @@ type place struct {
 	id      string   // in views
 	named   string   // by events; they may use id as well
 	message *message // of the list; nil: it has none with that id
+	saved   savedPlace
 }
 
 func (p *place) is(k kind, id string) bool { return p.kind == k && (p.id == id || p.named == id) }
@@ -25,6 +26,12 @@ type places struct {
 	seed  maphash.Seed
 	slots []placeSlot // a power of two of them
 	used  int         // at most three quarters
+
+	// round counts the calls of [Fold.Changes], 1 more than there were; 0: nobody
+	// asks. made are the places that have come since the last one, and those whose
+	// messages have gone.
+	round int
+	made  []*place
 }
 
 type placeSlot struct {
@@ -112,7 +119,16 @@ func (t *places) of(k kind, id string) *place {
 	if p.id != id {
 		t.add(p.id, p)
 	}
+	t.rename(p)
 	return p
+}
+
+// rename takes note of a place that may have to be named in a list of its own
+// from now on.
+func (t *places) rename(p *place) {
+	if t.round > 0 && !p.saved.named {
+		t.made = append(t.made, p)
+	}
 }
 
 // add makes p known by one of its ids.

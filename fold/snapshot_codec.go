@@ -115,7 +115,7 @@ type snapshotReader struct {
 func newSnapshotReader(snapshot []byte, opts Options) (*snapshotReader, error) {
 	r := &snapshotReader{body: snapshot, nesting: max(opts.Limits.Nesting, agui.MaxNesting)}
 	r.in.Reset(snapshot)
-	r.dec = msgpack.NewDecoder(&r.in)
+	r.dec = newDecoder(&r.in)
 	if version, err := r.in.ReadByte(); err != nil {
 		r.fail("it is empty")
 	} else if version != SnapshotVersion {
@@ -190,6 +190,12 @@ func (r *snapshotReader) index(n int) (i int, ok bool) {
 	i = r.int()
 	r.check(i < n, "a number of something that is not there")
 	return i, r.err == nil
+}
+
+func newDecoder(in *bytes.Reader) *msgpack.Decoder { return msgpack.NewDecoder(in) }
+
+func isList(code byte) bool {
+	return msgpcode.IsFixedArray(code) || code == msgpcode.Array16 || code == msgpcode.Array32
 }
 
 func isNumber(code byte) bool {

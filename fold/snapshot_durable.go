@@ -281,7 +281,7 @@ func (w *durableWriter) asked(in *interrupt) {
 
 func (r *durableReader) asked() {
 	r.fields(askedFields)
-	in := new(interrupt)
+	in := &interrupt{number: len(r.d.interrupts)}
 	r.interrupt(&in.Interrupt.Interrupt)
 	in.Run, in.Seq, in.Answered = r.runKey(r.d.runs), r.uint(), r.bool()
 	in.Answers = readList(r.snapshotReader, answerFields, r.answer)

@@ -43,7 +43,13 @@ func (r *durableReader) transcript(t *transcript) {
 	for _, a := range answers {
 		r.answered(a.m, a.call)
 	}
-	r.orders(t)
+	r.orders(t, r.calls[:r.live], func() (*call, bool) {
+		n, ok := r.index(r.live)
+		if !ok {
+			return nil, false
+		}
+		return r.calls[n], true
+	})
 	r.names(t)
 	r.results(t)
 }
@@ -110,7 +116,7 @@ func (m *message) resultKey() resultKey { return resultKey{m.id, m.toolCallID.V}
 
 func (r *durableReader) message(answers *[]answering) *message {
 	r.fields(messageFields)
-	m := &message{kind: kind(r.number(int(kinds) - 1)), id: r.text(), role: r.role()}
+	m := &message{kind: kind(r.number(int(kinds) - 1)), id: r.text(), role: r.role(), t: &r.d.transcript}
 	r.content(&m.content)
 	m.name, m.tag, m.toolCallID, m.err = r.opt(), r.opt(), r.opt(), r.opt()
 	m.activity, m.encrypted, m.metadata = r.opt(), r.opt(), r.document()
@@ -131,7 +137,8 @@ func (r *durableReader) message(answers *[]answering) *message {
 	}
 	if r.bool() {
 		r.check(m.kind == kindTool, "a result that is no tool message")
-		r.d.transcript.results[m.resultKey()] = m
+		key := m.resultKey()
+		m.made, r.d.transcript.results[key] = &key, m
 	}
 	r.check((m.kind == kindActivity) == (m.content.kind == agui.ObjectContent), "a message with the content of another kind")
 	return m
@@ -179,6 +186,10 @@ func (w *durableWriter) call(c *call) {
 // call reads a call and gives it the next number.
 func (r *durableReader) call() *call {
 	r.fields(callFields)
+	return r.callBody()
+}
+
+func (r *durableReader) callBody() *call {
 	c := &call{id: r.text(), name: r.text(), arguments: r.growing(), encrypted: r.opt(), metadata: r.document()}
 	c.open, c.opening = r.opened()
 	c.paused, c.again = r.bool(), r.bool()
@@ -196,20 +207,7 @@ func (r *durableReader) call() *call {
 // orders writes the orders of calls that have one id, where it is not that of
 // the transcript.
 func (w *durableWriter) orders(t *transcript) {
-	var odd []*callSet
-	seen := make(map[*callSet]bool)
-	for m := t.first; m != nil; m = m.next {
-		for c := m.calls.first; c != nil; c = c.next {
-			set := t.set(c.id)
-			if len(set.all) == 1 || seen[set] {
-				continue
-			}
-			seen[set] = true
-			if !slices.IsSortedFunc(set.all, func(a, b *call) int { return cmp.Compare(w.calls[a], w.calls[b]) }) {
-				odd = append(odd, set)
-			}
-		}
-	}
+	odd := t.oddSets(w.calls)
 	w.list(len(odd))
 	for _, set := range odd {
 		w.list(len(set.all))
@@ -219,17 +217,35 @@ func (w *durableWriter) orders(t *transcript) {
 	}
 }
 
-// orders makes the calls known by their ids.
-func (r *durableReader) orders(t *transcript) {
+// oddSets gives the calls of each id that are in another order than that of
+// their numbers.
+func (t *transcript) oddSets(numbers map[*call]int) (odd []*callSet) {
+	seen := make(map[*callSet]bool)
+	for m := t.first; m != nil; m = m.next {
+		for c := m.calls.first; c != nil; c = c.next {
+			set := t.set(c.id)
+			if len(set.all) == 1 || seen[set] {
+				continue
+			}
+			seen[set] = true
+			if !slices.IsSortedFunc(set.all, func(a, b *call) int { return cmp.Compare(numbers[a], numbers[b]) }) {
+				odd = append(odd, set)
+			}
+		}
+	}
+	return odd
+}
+
+// orders makes all calls of the transcript known by their ids. one reads a call.
+func (r *durableReader) orders(t *transcript, all []*call, one func() (*call, bool)) {
 	indexed := make(map[*call]bool)
 	for range r.list(1) {
 		var set []*call
 		for range r.list(1) {
-			n, ok := r.index(r.live)
+			c, ok := one()
 			if !ok {
 				return
 			}
-			c := r.calls[n]
 			r.check(!indexed[c] && t.calls[c.id] == nil, "a call that is ordered twice")
 			indexed[c] = true
 			set = append(set, c)
@@ -246,7 +262,7 @@ func (r *durableReader) orders(t *transcript) {
 	for id := range t.calls {
 		ordered[id] = true
 	}
-	for _, c := range r.calls[:r.live] {
+	for _, c := range all {
 		if !indexed[c] {
 			r.check(!ordered[c.id], "an order that leaves out a call")
 			t.index(c)
@@ -336,6 +352,8 @@ func (r *durableReader) results(t *transcript) {
 		key := resultKey{r.text(), r.text()}
 		m := t.find(kindTool, r.text())
 		r.check(m != nil, "the name of a result that is not there")
-		t.results[key] = m
+		if t.results[key] = m; m != nil {
+			m.made = &key
+		}
 	}
 }

@@ -57,6 +57,11 @@ type transcript struct {
 	shape, moves int
 	ranked       int        // the shape that the ranks of messages are of
 	removable    *removable // nil: no snapshot has come yet
+
+	shared bool // there are or were two calls of one id
+	// unsaved is how many messages of the list have come or changed since the last
+	// [Fold.Changes], as long as shape is what it was then.
+	unsaved int
 }
 
 func newTranscript() transcript {
@@ -76,6 +81,7 @@ type resultKey struct{ message, call string }
 type message struct {
 	shown   *agui.Message // as views show it; nil: it has changed
 	open    *run          // whose text is open; nil: closed
+	saved   bool          // what the last Changes said of it is still so
 	content content
 	opening uint64 // when it was opened
 
@@ -101,6 +107,9 @@ type message struct {
 	shape      int
 
 	spot *spot // nil before the first snapshot
+
+	made *resultKey // the TOOL_CALL_RESULT that has made it
+	t    *transcript
 }
 
 // find gives the message that an event means by an id, nil if there is none.
@@ -128,7 +137,7 @@ func (t *transcript) exists(id string) bool {
 // yet.
 func (t *transcript) create(k kind, id string, role agui.Role) *message {
 	p := t.places.of(k, id)
-	return &message{place: p, kind: k, id: p.id, role: role}
+	return &message{place: p, kind: k, id: p.id, role: role, t: t}
 }
 
 // free gives the first of id, id~2, id~3 … that no message of the kind has.
@@ -163,6 +172,7 @@ func (t *transcript) insert(m, behind *message) {
 	}
 	m.place.message = m
 	t.count++
+	t.unsaved++
 	if t.removable == nil {
 		return
 	}
@@ -262,6 +272,15 @@ func (c *content) show() agui.Content {
 	return out
 }
 
+// changed forgets what is known of the message as it was.
+func (m *message) changed() {
+	m.shown = nil
+	if m.saved {
+		m.saved = false
+		m.t.unsaved++
+	}
+}
+
 // show gives the message as it is now.
 func (m *message) show() *agui.Message {
 	if m.shown != nil {
@@ -317,5 +336,5 @@ func (m *message) fill(from *agui.Message) {
 	m.metadata = nil
 	merge(&m.metadata, from.Metadata)
 	m.callList = from.ToolCalls != nil
-	m.shown = nil
+	m.changed()
 }
