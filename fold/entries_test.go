@@ -209,3 +209,35 @@ func FuzzRestoreEntries(f *testing.F) {
 		restored.Changes()
 	})
 }
+
+// What is rare: calls of one id in another order than the transcript's, and a
+// result that another one has taken the name of.
+func TestEntriesOfRareOrders(t *testing.T) {
+	for name, events := range map[string][]string{
+		"a new call in an earlier message": {
+			`{"type":"TEXT_MESSAGE_START","messageId":"m1"}`, `{"type":"TEXT_MESSAGE_START","messageId":"m2"}`,
+			`{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"f","parentMessageId":"m2"}`,
+			`{"type":"TOOL_CALL_RESULT","messageId":"a","toolCallId":"c","content":"1"}`, `{"type":"TOOL_CALL_END","toolCallId":"c"}`,
+			`{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"g","parentMessageId":"m1"}`,
+			`{"type":"TOOL_CALL_ARGS","toolCallId":"c","delta":"x"}`,
+			`{"type":"TOOL_CALL_RESULT","messageId":"a","toolCallId":"c","content":"2"}`,
+		},
+		"two results of one name": {
+			`{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"f"}`,
+			`{"type":"TOOL_CALL_RESULT","messageId":"a","toolCallId":"c","content":"1"}`, `{"type":"TOOL_CALL_END","toolCallId":"c"}`,
+			`{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"f"}`,
+			`{"type":"TOOL_CALL_RESULT","messageId":"a","toolCallId":"c","content":"2"}`,
+			`{"type":"TOOL_CALL_RESULT","messageId":"a","toolCallId":"c","content":"3"}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lines := [][]byte{[]byte(`{"type":"RUN_STARTED","threadId":"t","runId":"r"}`)}
+			for _, e := range events {
+				lines = append(lines, []byte(e))
+			}
+			always := func(int) bool { return true }
+			keep(t, recordsOf(lines, fold.Durable), fold.Durable, always, func(int) bool { return false })
+			keep(t, recordsOf(lines, fold.Durable), fold.Durable, always, always)
+		})
+	}
+}
