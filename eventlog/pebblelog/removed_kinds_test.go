@@ -69,6 +69,8 @@ var kindsOfContent = map[string]stays{
 	"companion kind":    {clear: true, redact: true}, // a cleared thread keeps its title
 	"companion body":    {clear: true, redact: true},
 	"companion key":     {clear: true, redact: true},
+	"derived key":       {},
+	"derived row":       {},
 	"idempotency key":   {clear: true, redact: true}, // so that it is not done again
 	"key under a lease": {clear: true, redact: true},
 }
@@ -151,6 +153,7 @@ func tellAll(t *testing.T, l *pebblelog.Log) eventlog.Writer {
 		}); err != nil {
 			t.Fatal(err)
 		}
+		deriveSecret(t, l, i)
 	}
 	mustAppend(t, l, k, eventlog.Batch{Origin: eventlog.OriginImport, Events: secretly(`{"type":"RUN_STARTED","runId":"imported"}
 {"type":"CUSTOM","name":"<import>"}
@@ -308,6 +311,21 @@ func TestRemovedOfEveryKind(t *testing.T) {
 				look("opened once more", false)
 			}
 		})
+	}
+}
+
+// deriveSecret writes a row that is derived from the marked thread.
+func deriveSecret(t *testing.T, l *pebblelog.Log, n int) {
+	t.Helper()
+	ctx, s := context.Background(), eventlog.Space{Scope: "s", Thread: "marked", Owner: "view"}
+	from, err := l.DerivedAt(ctx, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.DerivedWrite(ctx, s, eventlog.DerivedBatch{From: from, To: eventlog.At{Position: l.Watermark()}, Changes: []eventlog.DerivedChange{
+		{Key: fmt.Append(nil, secret("derived key"), n), Value: []byte(secret("derived row"))},
+	}}); err != nil {
+		t.Fatal(err)
 	}
 }
 
