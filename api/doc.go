@@ -8,6 +8,7 @@
 //	GET  /v1/threads/{thread}/runs    its tree of runs
 //	GET  /v1/threads/{thread}/events  its events, stored and live
 //	POST /v1/threads/{thread}/events  append events
+//	GET  /v1/threads/{thread}/diff    what changed between two points
 //	POST /v1/threads/{thread}/branch  start a path from an earlier run
 //	GET  /healthz                     is it up
 //

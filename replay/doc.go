@@ -4,7 +4,8 @@
 // A [Point] is the head of a thread, a run, or a seq. [View] folds the lineage
 // that leads to it, [Records] yields it, [Pace] yields records at the speed at
 // which they were recorded. [Snapshot] makes a short stream that brings an AG-UI
-// client to a view, so that it can go on from the middle.
+// client to a view, so that it can go on from the middle. [Diff] says what makes
+// one view of another.
 //
 //	view, err := replay.View(ctx, log, thread, replay.AtRun(key), fold.Options{})
 //
