@@ -38,6 +38,15 @@ type Options struct {
 	// Recovered, if given, is told of every run that Open closed because its
 	// writer had died.
 	Recovered func(thread eventlog.ThreadKey, run agui.RunKey)
+	// Fault, if given, is told of what is wrong with the store and fails no call
+	// by itself: a damaged thread that Open has passed by, work of the engine that
+	// failed. The same may be told again and again. WriteFailed is told of the
+	// error after which only reads go on, and Reopened that writes do again, and
+	// how long they did not. All are called from goroutines of the store: they
+	// must return soon, and must not call the store.
+	Fault       func(error)
+	WriteFailed func(error)
+	Reopened    func(away time.Duration)
 	// Retention are the policies that the store applies by itself while it is
 	// open: at once, and then every RetentionEvery (0 is 10 minutes), at most
 	// 1,000 threads each time. Retained, if given, is told of what went, or of
@@ -97,7 +106,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	log, err := open(dir, pebblelog.Options{
 		InMemory: opts.InMemory, Limits: opts.Limits, Now: opts.Now, After: opts.After,
 		ImplicitLease: opts.ImplicitLease, KeyAge: opts.KeyAge,
-		Listener: pebblelog.Listener{RunRecovered: opts.Recovered},
+		Listener: opts.listener(),
 	})
 	if err != nil {
 		return nil, err
@@ -109,6 +118,15 @@ func Open(dir string, opts Options) (*Store, error) {
 	}
 	s.keep()
 	return s, nil
+}
+
+// listener passes on what the log tells.
+func (o Options) listener() pebblelog.Listener {
+	l := pebblelog.Listener{RunRecovered: o.Recovered, EngineError: o.Fault, WriteFailed: o.WriteFailed}
+	if o.Reopened != nil {
+		l.Reopened = func(_ uint64, away time.Duration) { o.Reopened(away) }
+	}
+	return l
 }
 
 // Exists reports whether there is a store in dir: for programs that only read,

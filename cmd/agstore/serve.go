@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -53,6 +54,10 @@ type service struct {
 	retain []string
 
 	recovered []abandoned
+	faults    struct {
+		mu   sync.Mutex
+		last string
+	}
 }
 
 func (s *service) flags(cmd *cobra.Command) {
@@ -86,6 +91,7 @@ func (s *service) run(ctx context.Context) error {
 	}
 	store, err := agstore.Open(s.data, agstore.Options{
 		Retention: policies, Retained: s.retained,
+		Fault: s.faulty, WriteFailed: s.failed, Reopened: s.reopened,
 		Recovered: func(thread eventlog.ThreadKey, run agui.RunKey) {
 			s.recovered = append(s.recovered, abandoned{thread, run})
 		},
@@ -144,6 +150,32 @@ func (s *service) retained(r eventlog.Receipt, err error) {
 		return
 	}
 	fmt.Fprintf(s.io.err, "agstore: retention: %s of thread %s\n", r.Removal, printable(r.Thread.Thread))
+}
+
+// faulty tells of a fault of the store that fails no request. What the engine
+// repeats without end is told once.
+func (s *service) faulty(err error) {
+	text := err.Error()
+	var e *eventlog.Error
+	if errors.As(err, &e) && e.Hint != "" {
+		text += ": " + e.Hint
+	}
+	s.faults.mu.Lock()
+	defer s.faults.mu.Unlock()
+	if text == s.faults.last {
+		return
+	}
+	s.faults.last = text
+	fmt.Fprintf(s.io.err, "agstore: store: %s\n", printable(text))
+}
+
+// failed tells that the store takes no writes, and reopened that it does again.
+func (s *service) failed(err error) {
+	fmt.Fprintf(s.io.err, "agstore: store: only reads go on: %s\n", printable(err.Error()))
+}
+
+func (s *service) reopened(away time.Duration) {
+	fmt.Fprintf(s.io.err, "agstore: store: writes go on, after %s\n", away.Round(time.Millisecond))
 }
 
 // abandoned is a run that a former process left open.
