@@ -5,6 +5,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -27,8 +28,14 @@ type task struct {
 	err  error // once done
 }
 
+// The wait before what has failed is tried again, which doubles.
+const (
+	removeRetryFirst = time.Second
+	removeRetryLast  = time.Minute
+)
+
 // remover finishes removals, one after the other. What fails is tried again
-// when the next one comes, and when the log is opened.
+// after a while, when the next one comes, and when the log is opened.
 type remover struct {
 	log    *Log
 	ctx    context.Context
@@ -42,6 +49,8 @@ type remover struct {
 	// were last asked for.
 	measured atomic.Uint64
 
+	retry time.Duration // the wait; of the loop
+
 	mu     sync.Mutex
 	tasks  []*task
 	failed []job
@@ -51,7 +60,7 @@ func newRemover(l *Log) *remover {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &remover{
 		log: l, ctx: ctx, cancel: cancel, ended: make(chan struct{}),
-		wake: make(chan struct{}, 1), files: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), files: make(chan struct{}, 1), retry: removeRetryFirst,
 	}
 }
 
@@ -97,14 +106,18 @@ func (r *remover) again() {
 }
 
 func (r *remover) againLocked() {
+	r.requeueLocked()
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (r *remover) requeueLocked() {
 	failed := r.failed
 	r.failed = nil
 	for _, j := range failed {
 		r.addLocked(j)
-	}
-	select {
-	case r.wake <- struct{}{}:
-	default:
 	}
 }
 
@@ -130,12 +143,10 @@ func (r *remover) loop() {
 		if len(r.tasks) > 0 {
 			t = r.tasks[0]
 		}
+		idle, failed := t == nil, len(r.failed) > 0
 		r.mu.Unlock()
-		if t == nil {
-			select {
-			case <-r.wake:
-			case <-r.ctx.Done():
-			}
+		if idle {
+			r.rest(failed)
 			continue
 		}
 		t.err = r.log.finishRemoval(r.ctx, t.job)
@@ -145,8 +156,38 @@ func (r *remover) loop() {
 			r.failed = append(r.failed, t.job)
 		}
 		r.mu.Unlock()
+		if t.err == nil {
+			r.retry = removeRetryFirst
+		} else if r.ctx.Err() == nil {
+			r.log.opts.Listener.EngineError(unfinished(t.key, t.err))
+		}
 		close(t.done)
 	}
+}
+
+// rest waits for the next task, or until what has failed is tried again.
+func (r *remover) rest(failed bool) {
+	var fired <-chan time.Time
+	stop := func() bool { return false }
+	if failed {
+		fired, stop = r.log.opts.After(r.retry)
+	}
+	select {
+	case <-r.wake:
+		stop()
+	case <-r.ctx.Done():
+		stop()
+	case <-fired:
+		r.retry = min(2*r.retry, removeRetryLast)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.requeueLocked()
+	}
+}
+
+// unfinished is the fault of a removal that will be tried again.
+func unfinished(key eventlog.ThreadKey, err error) error {
+	return &eventlog.Error{Op: "finish a removal", Key: key, Err: damage(err), Hint: "nobody sees the content, and it is not yet off the disk: it is tried again"}
 }
 
 // resumeRemovals queues what a former process has not finished.

@@ -536,3 +536,31 @@ func TestReadFaults(t *testing.T) {
 		t.Errorf("a failed read keeps nobody from writing: %v", err)
 	}
 }
+
+// A write-ahead log that an engine only believes to have created, since its disk
+// has failed, is not asked for by the next open.
+func TestNoticesNoLogOfAFailedEngine(t *testing.T) {
+	disk := vfs.NewMem()
+	l := fixtureOpen(t, Options{FS: disk})
+	inUse := l.traffic.log()
+	set := func(wal uint64, err error) {
+		l.traffic.note(func() { l.traffic.wal = wal })
+		l.gate.mu.Lock()
+		defer l.gate.mu.Unlock()
+		l.gate.err = err
+	}
+	set(99, syscall.EIO)
+	l.notice()
+	if got := readOwner("store", disk).Log; got != inUse {
+		t.Errorf("the log in use is %d, and the owner file asks for %d", inUse, got)
+	}
+	set(inUse+1, nil)
+	l.notice()
+	if got := readOwner("store", disk).Log; got != inUse+1 {
+		t.Errorf("the owner file asks for %d", got)
+	}
+	set(inUse, nil)
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}

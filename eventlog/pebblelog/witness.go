@@ -43,14 +43,18 @@ func (l *Log) witnessed() error {
 		}
 	}
 	l.witness = witness{Store: l.meta.incarnation, Position: l.position, Opened: l.position, Log: l.traffic.log()}
+	if l.gate.stopped() {
+		l.witness.Log = 0
+	}
 	return l.testify()
 }
 
 // notice notes in the owner file that there is a new write-ahead log, which
 // holds what was written last. Missing it is no fault: the file of before then
-// asks for an older one. It is called by the one who settles.
+// asks for an older one. An engine that has met an error may only believe that it
+// has created a log. It is called by the one who settles.
 func (l *Log) notice() {
-	if wal := l.traffic.log(); wal != l.witness.Log {
+	if wal := l.traffic.log(); wal != l.witness.Log && !l.gate.stopped() {
 		l.witness.Position, l.witness.Log = l.mark.get(), wal
 		_ = l.testify()
 	}
