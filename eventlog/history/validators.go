@@ -69,8 +69,8 @@ func (f *faults) realTime(k eventlog.ThreadKey, entries []*Entry) {
 func (f *faults) pipelined(k eventlog.ThreadKey, entries []*Entry, places map[string][]uint64) {
 	last := make(map[string]uint64)
 	for _, e := range entries {
-		if e.Op != OpEnqueue && e.Op != OpWrite {
-			continue
+		if e.Op != OpEnqueue && e.Op != OpWrite || e.Key != "" {
+			continue // what has a key may be sent again, and lies where it lay
 		}
 		who := e.Client + "\x00" + e.RunKey().String()
 		for _, event := range e.Events {

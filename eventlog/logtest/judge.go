@@ -62,7 +62,7 @@ func GoOn(ctx context.Context, log eventlog.Log, h history.History, s *history.S
 		}
 	}
 	for _, e := range h {
-		if e.Key == "" || e.Outcome == history.OutcomeRefused {
+		if e.Key == "" || e.Outcome == history.OutcomeRefused || e.Outcome == history.OutcomeFenced {
 			continue
 		}
 		if err := again(ctx, log, e, r, client, removed[e.ThreadKey()]); err != nil {
