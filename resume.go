@@ -43,7 +43,7 @@ func answered(view *fold.View, resume json.RawMessage) error {
 func endedWell(view *fold.View, key agui.RunKey) bool {
 	for i := range view.Runs {
 		if r := &view.Runs[i]; r.Key == key {
-			return r.Status == agui.RunSuccess || r.Status == agui.RunInterrupted
+			return r.Status == agui.RunSuccess || r.Status == agui.RunInterrupted || r.Status == agui.RunCancelled
 		}
 	}
 	return false

@@ -10,6 +10,7 @@
 //	POST /v1/threads/{thread}/events  append events
 //	GET  /v1/threads/{thread}/diff    what changed between two points
 //	POST /v1/threads/{thread}/branch  start a path from an earlier run
+//	POST /v1/threads/{thread}/dismiss take back what waits for an answer
 //	GET  /healthz                     is it up
 //
 // A [Server] is an http.Handler over an open store:

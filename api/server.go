@@ -146,6 +146,7 @@ func New(store *agstore.Store, opts Options) (*Server, error) {
 		"POST /v1/threads/{thread}/events":     threadHandler(s.append),
 		"POST /v1/threads/{thread}/branch":     threadHandler(s.branch),
 		"GET /v1/threads/{thread}/diff":        threadHandler(s.diff),
+		"POST /v1/threads/{thread}/dismiss":    threadHandler(s.dismiss),
 		"POST /v1/threads/{thread}/erase":      threadHandler(s.erase),
 		"POST /v1/threads/{thread}/clear":      threadHandler(s.clear),
 		"POST /v1/threads/{thread}/redact":     threadHandler(s.redact),

@@ -86,7 +86,7 @@ func (a *app) command() *cobra.Command {
 	root.AddCommand(
 		a.demoCommand(), a.demoServerCommand(), a.serveCommand(),
 		a.importCommand(), a.exportCommand(), a.showCommand(), a.replayCommand(),
-		a.threadsCommand(), a.runsCommand(), a.diffCommand(), a.branchCommand(), a.foldCommand(),
+		a.threadsCommand(), a.runsCommand(), a.diffCommand(), a.branchCommand(), a.dismissCommand(), a.foldCommand(),
 		a.backupCommand(), a.restoreCommand(), a.verifyCommand(),
 		a.eraseCommand(), a.clearCommand(), a.redactCommand(), a.retainCommand(), a.receiptsCommand(),
 		a.versionCommand(),
