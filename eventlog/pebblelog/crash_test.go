@@ -115,6 +115,22 @@ type cutter struct {
 	rng  *rand.Rand
 	cuts []*cut
 	done bool
+
+	links sync.Mutex
+}
+
+// linking is the file system of a cutter, which makes links and copies of itself
+// one after the other: a link takes the lock that keeps copies out twice, and
+// waits for ever if a copy comes in between.
+type linking struct {
+	vfs.FS
+	c *cutter
+}
+
+func (l linking) Link(from, to string) error {
+	l.c.links.Lock()
+	defer l.c.links.Unlock()
+	return l.FS.Link(from, to)
 }
 
 func (c *cutter) String() string { return "cutter" }
@@ -137,7 +153,9 @@ func (c *cutter) take(point string) {
 	for _, percent := range []int{0, 1 + c.rng.IntN(99), 100} {
 		one := &cut{n: len(c.cuts), before: c.rec.Mark()}
 		one.where = fmt.Sprintf("%s: cut %d %s, with %d %% of what was not synced", c.where, one.n, point, percent)
+		c.links.Lock()
 		one.fs = c.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: c.rng})
+		c.links.Unlock()
 		one.after = c.rec.Mark()
 		c.cuts = append(c.cuts, one)
 	}
@@ -197,7 +215,7 @@ func lifetime(life int) func() time.Time {
 // live is one life of a process: it opens the log, has workers write, and closes
 // it with runs left open.
 func (m *matrix) live(c *cutter, life int) {
-	l, err := pebblelog.Open("d", pebblelog.Options{FS: errorfs.Wrap(c.fs, c), Now: lifetime(life)})
+	l, err := pebblelog.Open("d", pebblelog.Options{FS: errorfs.Wrap(linking{c.fs, c}, c), Now: lifetime(life)})
 	if err != nil {
 		m.t.Fatalf("open: %v", err)
 	}
