@@ -35,6 +35,12 @@ type Options struct {
 	ImplicitLease time.Duration
 	// KeyAge is how long idempotency keys are kept; 0 is 7 days.
 	KeyAge time.Duration
+	// Projections are kept beside the log while the store is open: each is what a
+	// function of the program's own makes of the records. ProjectionFailed, if
+	// given, is told when one stops, with a *projection.ReducerError mostly; the
+	// others and the store go on.
+	Projections      []projection.Reducer
+	ProjectionFailed func(name string, err error)
 	// Recovered, if given, is told of every run that Open closed because its
 	// writer had died.
 	Recovered func(thread eventlog.ThreadKey, run agui.RunKey)
@@ -86,6 +92,7 @@ type Store struct {
 	hub     *feed.Hub
 	views   *projection.Views
 
+	reducers  *projection.Reducers
 	retention retention
 }
 
@@ -111,7 +118,15 @@ func Open(dir string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	reducers, err := projection.Keep(log, opts.Projections, projection.ReducersOptions{
+		ReadOnly: opts.ReadOnly, Failed: opts.ProjectionFailed, After: opts.After,
+	})
+	if err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
 	s := &Store{
+		reducers: reducers,
+
 		dir: dir, opts: opts, log: log, backups: log,
 		hub:   feed.NewHub(log),
 		views: projection.New(log, projection.Options{Fold: opts.Fold, Open: opts.OpenViews}),
@@ -136,6 +151,7 @@ func Exists(dir string) (bool, error) { return pebblelog.Exists(dir) }
 // Close ends followers and pending calls with ErrClosed and closes the store.
 func (s *Store) Close() error {
 	s.endRetention()
+	s.reducers.Close()
 	return errors.Join(s.hub.Close(), s.log.Close())
 }
 

@@ -51,6 +51,12 @@ func (s *Store) Retain(ctx context.Context, p Policy, dryRun bool) iter.Seq2[eve
 			return
 		}
 		scope := s.Scope(p.scope())
+		var last eventlog.Receipt
+		defer func() {
+			// Projections are waited for once: one that is made anew for a removal is
+			// not for each of them. What is not waited for they see all the same.
+			_, _ = scope.unproject(ctx, last, nil)
+		}()
 		for t, err := range scope.Threads(ctx, "") {
 			if err != nil {
 				yield(eventlog.Receipt{}, err)
@@ -58,6 +64,9 @@ func (s *Store) Retain(ctx context.Context, p Policy, dryRun bool) iter.Seq2[eve
 			}
 			r, done, err := scope.retire(ctx, t, p, dryRun)
 			if err != nil || done {
+				if err == nil {
+					last = r
+				}
 				if !yield(r, err) || err != nil {
 					return
 				}
@@ -86,10 +95,11 @@ func (s *Scope) retire(ctx context.Context, t eventlog.Thread, p Policy, dryRun 
 			DryRun: dryRun, Expect: eventlog.LastSeq(t.LastSeq),
 		}
 		if p.Action == eventlog.RemovalErase {
-			r, err = s.Erase(ctx, t.Key.Thread, opts)
+			r, err = s.store.log.Erase(ctx, t.Key, opts)
 		} else {
-			r, err = s.Clear(ctx, t.Key.Thread, opts)
+			r, err = s.store.log.Clear(ctx, t.Key, opts)
 		}
+		s.forget(t.Key.Thread, opts)
 	}
 	switch {
 	case errors.Is(err, eventlog.ErrConflict), errors.Is(err, eventlog.ErrRunActive),

@@ -51,14 +51,18 @@ type Derived interface {
 	DerivedDrop(ctx context.Context, space Space) error
 
 	// DerivedSpaces yields the spaces of a thread that have rows, or those of the
-	// scope itself if thread is empty, by owner.
+	// scope itself if thread is empty, by owner; those of the log if both are.
 	DerivedSpaces(ctx context.Context, scope, thread string) iter.Seq2[DerivedSpace, error]
+
+	// DerivedForget removes all rows of an owner, in all spaces, in steps. What one
+	// that fails has left is removed when it is called again.
+	DerivedForget(ctx context.Context, owner string) error
 }
 
 // Space is where rows lie: those of one thread, which are removed with what it
-// holds, or those of a scope.
+// holds, those of a scope, or those of the whole log.
 type Space struct {
-	Scope  string
+	Scope  string // empty: rows of the log
 	Thread string // empty: rows of the scope
 	// Owner is who keeps them: 1 to 255 bytes of text, as "view". Rows of different
 	// owners never meet.
@@ -70,7 +74,8 @@ type At struct {
 	// Position up to which the log has gone into them.
 	Position uint64
 	// Removals is the thread's ([Thread.Removals]) at that point: with another
-	// one, the rows were made of what is gone. 0 in the space of a scope.
+	// one, the rows were made of what is gone. 0 in the space of a
+	// scope or of the log.
 	Removals uint64
 }
 
@@ -93,7 +98,9 @@ type DerivedBatch struct {
 
 // DerivedChange writes a row, or deletes it.
 type DerivedChange struct {
-	Key    []byte // 1 to DerivedKeyBytes
+	// Key is 1 to DerivedKeyBytes. It is to be a name and no content: an engine's
+	// list of its files may hold it for a while after it was removed.
+	Key    []byte
 	Value  []byte // may be empty
 	Delete bool
 }

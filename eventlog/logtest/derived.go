@@ -31,6 +31,7 @@ func RunDerived(t *testing.T, factory func(t *testing.T) Factory) {
 		{"RemovedMeanwhile", testDerivedRemovedMeanwhile},
 		{"Crash", testDerivedCrash},
 		{"Model", testDerivedModel},
+		{"Forget", testDerivedForget},
 		{"Close", testDerivedClose},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -176,7 +177,7 @@ func testDerivedWalls(t *testing.T, d *derived) {
 	}
 	spaces := []eventlog.Space{
 		owner("s", "t", "a"), owner("s", "t", "ab"), owner("s", "t", "b"), owner("s", "t2", "a"), owner("s2", "t", "a"),
-		owner("s", "", "a"), owner("s", "", "ab"), owner("s2", "", "a"), owner("s\x00", "", "a"), owner("s", "", "\x01a"),
+		owner("s", "", "a"), owner("s", "", "ab"), owner("s2", "", "a"), owner("s\x00", "", "a"), owner("s", "", "\x01a"), owner("", "", "a"),
 	}
 	for _, s := range spaces {
 		if s.Thread != "" {
@@ -191,7 +192,7 @@ func testDerivedWalls(t *testing.T, d *derived) {
 		d.are(s, at, fmt.Sprintf("b=%d", i))
 	}
 	for _, test := range []struct{ scope, thread, want string }{
-		{"s", "t", "[a ab b]"}, {"s", "t2", "[a]"}, {"s2", "t", "[a]"}, {"s", "", "[\x01a a ab]"}, {"s2", "", "[a]"}, {"s\x00", "", "[a]"}, {"none", "", "[]"},
+		{"s", "t", "[a ab b]"}, {"s", "t2", "[a]"}, {"s2", "t", "[a]"}, {"s", "", "[\x01a a ab]"}, {"s2", "", "[a]"}, {"s\x00", "", "[a]"}, {"none", "", "[]"}, {"", "", "[a]"},
 	} {
 		var got []string
 		for s, err := range d.rows().DerivedSpaces(d.ctx, test.scope, test.thread) {
@@ -211,6 +212,50 @@ func testDerivedWalls(t *testing.T, d *derived) {
 	d.are(spaces[0], eventlog.At{})
 	for i, s := range spaces[1:] {
 		d.are(s, at, fmt.Sprintf("b=%d", i+1))
+	}
+	if err := d.rows().DerivedForget(d.ctx, "a"); err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range spaces {
+		if s.Owner == "a" {
+			d.are(s, eventlog.At{})
+		} else {
+			d.are(s, at, fmt.Sprintf("b=%d", i))
+		}
+	}
+}
+
+// An owner is forgotten everywhere, however much there is of it.
+func testDerivedForget(t *testing.T, d *derived) {
+	const threads = 600
+	for i := range threads {
+		s := space(fmt.Sprintf("t%04d", i))
+		d.some(s.Thread)
+		var changes []eventlog.DerivedChange
+		for j := range 1 + i%3*100 {
+			changes = append(changes, put(fmt.Sprint(j), "v"))
+		}
+		d.put(s, eventlog.At{}, d.at(0), changes...)
+		if s.Owner = "viewer"; i%100 == 0 {
+			d.put(s, eventlog.At{}, d.at(0), put("k", "v"))
+		}
+	}
+	for range 2 {
+		if err := d.rows().DerivedForget(d.ctx, "view"); err != nil {
+			t.Fatal(err)
+		}
+		for i := range threads {
+			owners := 0
+			for range d.rows().DerivedSpaces(d.ctx, "s", fmt.Sprintf("t%04d", i)) {
+				owners++
+			}
+			if want := map[bool]int{true: 1}[i%100 == 0]; owners != want {
+				t.Fatalf("thread %d has %d owners, want %d", i, owners, want)
+			}
+		}
+	}
+	if err := d.rows().DerivedForget(d.ctx, ""); !errors.Is(err, eventlog.ErrInvalid) {
+		t.Errorf("forget nobody: %v", err)
 	}
 }
 

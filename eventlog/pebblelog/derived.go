@@ -56,6 +56,9 @@ func (l *Log) checkSpace(op string, s eventlog.Space) error {
 	key := eventlog.ThreadKey{Scope: s.Scope, Thread: s.Thread}
 	if key.Thread == "" {
 		key.Thread = "-" // any that can be
+		if key.Scope == "" {
+			key.Scope = "-"
+		}
 	}
 	if err := l.checkKey(op, key); err != nil {
 		return err

@@ -13,7 +13,6 @@ import (
 type derivedCheck struct {
 	v      *verifier
 	thread eventlog.ThreadKey // whose they are; zero: of a scope
-	base   int                // bytes of a key before the owner
 	space  []byte             // the prefix of the space at hand
 	head   eventlog.At        // the zero value: it has none that is sound
 	latest uint64             // position of the latest commit that is there
@@ -21,23 +20,18 @@ type derivedCheck struct {
 
 // rows walks the rows behind a prefix. skip says that one need not agree with
 // anything.
-func (c *derivedCheck) rows(r pebble.Reader, from, prefix []byte, scope bool, skip func(at eventlog.At) bool) (next []byte) {
+func (c *derivedCheck) rows(r pebble.Reader, from, prefix []byte, skip func(at eventlog.At) bool) (next []byte) {
 	c.latest = c.v.mark
 	c.v.lastCommit(r, &c.latest)
 	return c.v.walk(r, from, after(prefix), func(key, value []byte) bool {
 		c.v.done.Bytes += uint64(len(value))
-		owner, ok := "", false
-		if c.base = 9; scope {
-			c.base = scopeBytes(key)
-		}
-		if c.base > 0 && c.base <= len(key) {
-			owner, ok = ownerOf(key[c.base:])
-		}
-		if !ok {
+		base := baseOf(key)
+		owner, ok := ownerOf(key[len(base):])
+		if base == nil || !ok {
 			c.v.strange(key)
 			return true
 		}
-		space := key[:c.base+1+len(owner)]
+		space := key[:len(base)+1+len(owner)]
 		first := !bytes.Equal(space, c.space)
 		if first {
 			c.space, c.head = bytes.Clone(space), eventlog.At{}
@@ -73,19 +67,6 @@ func (c *derivedCheck) fault(key []byte, detail string) {
 	c.v.fault(eventlog.Fault{Kind: eventlog.FaultView, Thread: c.thread, Place: place(key), Detail: detail}, fix{c.space, nil})
 }
 
-// scopeBytes is how many bytes of a key of a scope's rows are before the owner;
-// 0: it is no such key.
-func scopeBytes(key []byte) int {
-	if len(key) < 3 {
-		return 0
-	}
-	n := 3 + int(key[1])<<8 + int(key[2])
-	if n == 3 || n > len(key) {
-		return 0
-	}
-	return n
-}
-
 // lastCommit gives the position of the latest commit, if that can be read.
 func (v *verifier) lastCommit(r pebble.Reader, position *uint64) {
 	it, err := r.NewIter(&pebble.IterOptions{LowerBound: []byte{prefixCommit}, UpperBound: []byte{prefixCommit + 1}})
@@ -108,7 +89,7 @@ func (t *threadCheck) spaces(r pebble.Reader) (done bool) {
 	receipts, err := lastReceipt(r, t.ord)
 	_, pending, _ := v.get(r, pendingKey(t.ord, receipts))
 	remains := 0
-	t.from = t.derivedRows.rows(r, t.from, prefix, false, func(at eventlog.At) bool {
+	t.from = t.derivedRows.rows(r, t.from, prefix, func(at eventlog.At) bool {
 		if err != nil || at.Removals >= receipts && t.row.state != stateErased {
 			return false
 		}
@@ -128,7 +109,7 @@ func (v *verifier) ofScopes() error {
 	next := []byte{prefixOfScope}
 	check := derivedCheck{v: v}
 	return v.each(func(r pebble.Reader) bool {
-		next = check.rows(r, next, []byte{prefixOfScope}, true, func(eventlog.At) bool { return false })
+		next = check.rows(r, next, []byte{prefixOfScope}, func(eventlog.At) bool { return false })
 		return next == nil
 	})
 }
