@@ -22,6 +22,8 @@
 // it is sent; the id of an SSE frame is the event's seq. Failures are problem
 // details, see package problem; package client is the other end.
 //
+// [ServeReplay] offers a recorded thread as an AG-UI agent.
+//
 // [ControlSocket] serves the same on a socket in the store's directory, for
 // tools that run beside the program that holds the store.
 package api

@@ -26,14 +26,18 @@ func (a *app) replayCommand() *cobra.Command {
 	var selected selection
 	var speed string
 	var follow, full bool
+	var serving replayServing
 	cmd := &cobra.Command{
 		Use:   "replay THREAD",
 		Short: "Play a thread back as it happened",
 		Long: "Plays the events of a thread at the pace at which they were recorded: the transcript\n" +
 			"builds up, with tool calls, changes of state, interrupts and the ends of runs. Pauses are\n" +
 			"cut to two seconds. With --follow it goes on with what comes. With --json the records, an\n" +
-			"object a line, at the same pace.",
-		Example: "  agstore replay thread-1 --speed 4x\n  agstore replay thread-1 --follow --from 120\n  agstore replay thread-1 --speed max --json > records.jsonl",
+			"object a line, at the same pace.\n\n" +
+			"With --serve it offers the thread as an AG-UI agent, for a front end to be tried without a\n" +
+			"model: each run of a threadId is answered with the next recorded run, at the same pace, step\n" +
+			"by step, or with faults. A path that ends with /connect plays all of them.",
+		Example: "  agstore replay thread-1 --speed 4x\n  agstore replay thread-1 --follow --from 120\n  agstore replay thread-1 --speed max --json > records.jsonl\n  agstore replay thread-1 --serve 127.0.0.1:8000 --cut-at 40",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.do(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 			factor, err := parseSpeed(speed)
@@ -51,17 +55,28 @@ func (a *app) replayCommand() *cobra.Command {
 			if full {
 				limit = 0
 			}
+			faults, err := serving.options(cmd, factor, limit)
+			if err != nil {
+				return err
+			}
 			want := reading
-			if follow {
+			if follow || serving.addr != "" {
 				want = following
 			}
+			if follow && serving.addr != "" {
+				return &usageError{text: "--serve and --follow exclude each other", hint: "agstore serve has the live thread: POST /v1/agents/NAME/connect"}
+			}
 			return a.with(ctx, want, func(c *client.Client) error {
+				if serving.addr != "" {
+					return a.serveReplay(ctx, &serving, faults, c, args[0], opts)
+				}
 				return a.play(replay.Pace(ctx, records(ctx, c, args[0], opts), factor, limit))
 			})
 		}),
 		ValidArgsFunction: a.completeThread(false),
 	}
 	selected.flags(a, cmd)
+	serving.flags(cmd)
 	cmd.Flags().StringVar(&speed, "speed", "1x", "how many times as fast, or max: without pauses")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what comes")
 	cmd.Flags().BoolVar(&full, "full-pauses", false, "do not cut long pauses")
