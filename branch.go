@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sort"
 
 	"github.com/agstore/agstore/agui"
 	"github.com/agstore/agstore/eventlog"
@@ -129,66 +128,4 @@ func ends(thread string, events [][]byte) [][]byte {
 		out = append(out, fmt.Appendf(nil, `{"type":"RUN_FINISHED","threadId":%s,"runId":%s}`, agui.Quote(thread), agui.Quote(r.Key.ID)))
 	}
 	return out
-}
-
-// EditedFrom finds the run to continue for a client that sends these messages,
-// if it has edited what a user said: the run before the one that brought the
-// edited message (DESIGN decision 6), the zero key if it was the first. nil:
-// nothing was edited. Only the content of user messages is compared.
-func (s *Scope) EditedFrom(ctx context.Context, thread string, messages []json.RawMessage) (*agui.RunKey, error) {
-	view, err := s.View(ctx, thread)
-	if errors.Is(err, eventlog.ErrThreadNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	edited := editedIDs(view, messages)
-	if len(edited) == 0 {
-		return nil, nil
-	}
-	runs, err := s.Runs(ctx, thread)
-	if err != nil {
-		return nil, err
-	}
-	path := agui.Lineage(eventlog.Tree(runs), view.Run)
-	// A message that has come stays, so the run that brought it can be searched.
-	var failed error
-	brought := sort.Search(len(path), func(i int) bool {
-		at, err := s.ViewAt(ctx, thread, replay.AtRun(path[i].Run))
-		if err != nil {
-			failed = err
-			return true
-		}
-		return slices.ContainsFunc(at.Messages, func(m agui.Message) bool { return edited[m.ID] })
-	})
-	if failed != nil {
-		return nil, failed
-	}
-	if brought == 0 {
-		return &agui.RunKey{}, nil
-	}
-	return &path[brought-1].Run, nil
-}
-
-// editedIDs are the ids of user messages whose content is not the stored one.
-func editedIDs(view *fold.View, messages []json.RawMessage) map[string]bool {
-	stored := make(map[string]*agui.Message)
-	for i := range view.Messages {
-		if m := &view.Messages[i]; m.Role == agui.RoleUser {
-			stored[m.ID] = m
-		}
-	}
-	edited := make(map[string]bool)
-	for _, raw := range messages {
-		sent, err := agui.DecodeMessage(raw)
-		if err != nil || sent.Role != agui.RoleUser {
-			continue
-		}
-		known := stored[sent.ID]
-		if known != nil && string(known.Content.JSON().AppendJSON(nil)) != string(sent.Content.JSON().AppendJSON(nil)) {
-			edited[sent.ID] = true
-		}
-	}
-	return edited
 }

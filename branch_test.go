@@ -183,37 +183,6 @@ func repeat(event []byte, n int) [][]byte {
 	return out
 }
 
-// What a user has edited is found with the run to continue from.
-func TestEditedFrom(t *testing.T) {
-	ctx, s := timed(t), open(t, "")
-	record(t, s, 3)
-	root, r1, r2 := agui.RunKey{}, agui.RunKey{ID: "r1", Attempt: 1}, agui.RunKey{ID: "r2", Attempt: 1}
-	for name, c := range map[string]struct {
-		sent []json.RawMessage
-		want *agui.RunKey
-	}{
-		"the same":                     {[]json.RawMessage{message("u1", "turn 1"), message("u3", "turn 3"), message("u4", "more")}, nil},
-		"nothing":                      {nil, nil},
-		"only what is new":             {[]json.RawMessage{message("u4", "more")}, nil},
-		"the last turn":                {[]json.RawMessage{message("u3", "other")}, &r2},
-		"the second":                   {[]json.RawMessage{message("u1", "turn 1"), message("u2", "other")}, &r1},
-		"the first":                    {[]json.RawMessage{message("u1", "other")}, &root},
-		"two: the earlier one":         {[]json.RawMessage{message("u2", "other"), message("u3", "other")}, &r1},
-		"what an assistant said":       {[]json.RawMessage{[]byte(`{"id":"a1","role":"assistant","content":"other"}`)}, nil},
-		"a system prompt":              {[]json.RawMessage{[]byte(`{"id":"s","role":"system","content":"other"}`)}, nil},
-		"metadata":                     {[]json.RawMessage{[]byte(`{"id":"u1","role":"user","content":"turn 1","metadata":{"x":1}}`)}, nil},
-		"something that is no message": {[]json.RawMessage{[]byte(`{"id":"u1"}`)}, nil},
-	} {
-		got, err := s.EditedFrom(ctx, "t", c.sent)
-		if err != nil || (got == nil) != (c.want == nil) || got != nil && *got != *c.want {
-			t.Errorf("%s: %v, %v", name, got, err)
-		}
-	}
-	if got, err := s.EditedFrom(ctx, "none", []json.RawMessage{message("u1", "x")}); got != nil || err != nil {
-		t.Errorf("of no thread: %v, %v", got, err)
-	}
-}
-
 // What is pasted into a record must be what it says.
 func TestBadRunInput(t *testing.T) {
 	ctx, s := timed(t), open(t, "")

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"errors"
 	"maps"
 	"net/http"
@@ -62,12 +63,22 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 }
 
 // continues finds the run that a new one continues; nil: the head. What a user
-// has edited is a branch, else the edit would be lost.
+// has edited, or wants another answer to, is a branch, else the edit would be
+// lost. Answers to interrupts belong to the head.
 func (in *runInput) continues(r *http.Request, scope *agstore.Scope) (*agui.RunKey, error) {
-	if !in.named {
-		return scope.EditedFrom(r.Context(), in.thread, in.messages)
+	switch {
+	case in.named:
+		return in.parentRun(r, scope)
+	case in.resumes():
+		return nil, nil
 	}
-	return in.parentRun(r, scope)
+	return scope.BranchPoint(r.Context(), in.thread, in.messages)
+}
+
+// resumes reports whether the input answers interrupts.
+func (in *runInput) resumes() bool {
+	var entries []json.RawMessage
+	return json.Unmarshal(in.members["resume"], &entries) == nil && len(entries) > 0
 }
 
 // parentRun finds the run that parentRunId names. One that names no run of the

@@ -11,6 +11,7 @@ import (
 	"github.com/tmaxmax/go-sse"
 
 	"github.com/agstore/agstore/api"
+	"github.com/agstore/agstore/api/client"
 	"github.com/agstore/agstore/eventlog"
 )
 
@@ -384,5 +385,45 @@ func TestWhatComesBehindTheEnd(t *testing.T) {
 	}
 	if last := got[len(got)-1]; last.kind() != "RUN_FINISHED" || len(b.stored("t")) != 6 {
 		t.Errorf("the last frame is %v, %d records", last, len(b.stored("t")))
+	}
+}
+
+// Asked again for an answer, the agent is sent what was before it; a resume with
+// the same messages is of the head, and so is what a stale tab sends.
+func TestAskedAgainIsABranch(t *testing.T) {
+	n := 0
+	b := newBench(t, func(w http.ResponseWriter, r *http.Request) {
+		n++
+		says(answer("x", fmt.Sprint("a", n), fmt.Sprint("answer ", n))...)(w, r)
+	})
+	b.startRun(input("t", "r1", user("u1", "one")))
+	b.startRun(input("t", "r2", user("u1", "one"), user("u2", "two")))
+	<-b.inputs
+	<-b.inputs
+	resp := b.post("/v1/agents/helper/run", input("t", "r3", user("u1", "one"), user("u2", "two")))
+	if got := resp.Header.Get(api.ParentRunHeader); got != "r1" {
+		t.Errorf("another answer to u2 continues %q", got)
+	}
+	b.frames(resp)
+	if sent := string(<-b.inputs); strings.Contains(sent, "answer 2") || strings.Count(sent, `"u2"`) != 1 {
+		t.Errorf("the agent was sent %s", sent)
+	}
+	for run, body := range map[string]string{
+		"r4": strings.Replace(input("t", "r4", user("u1", "one")), `"tools":[]`, `"tools":[],"resume":[{"interruptId":"i","status":"resolved"}]`, 1),
+		"r5": input("t", "r5", user("u1", "one"), user("u9", "from a stale tab")),
+	} {
+		view, err := b.client.View(b.ctx, "t", client.ViewOptions{Messages: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var head struct{ Run string }
+		if err := json.Unmarshal(view, &head); err != nil {
+			t.Fatal(err)
+		}
+		resp := b.post("/v1/agents/helper/run", body)
+		if got := resp.Header.Get(api.ParentRunHeader); got != head.Run {
+			t.Errorf("%s continues %q, want the head %q", run, got, head.Run)
+		}
+		b.frames(resp)
 	}
 }
