@@ -154,10 +154,11 @@ func (b *builder) close(k agui.RunKey, code, message string) {
 func (b *builder) key(c *call) {
 	b.exist()
 	ord := b.thread.applied.ord
-	k := idempotencyKey(ord, c.idem)
+	name := keyName(ord, c.idem)
+	k := idempotencyKey(ord, name)
 	row := keyRow{first: c.res.First, last: c.res.Last, digest: c.digest, position: b.position, time: b.time}
 	b.set(k, b.log.enc.key(row))
-	b.set(keyTimeKey(b.time, ord, c.idem), b.log.enc.empty())
+	b.set(keyTimeKey(b.time, ord, name), b.log.enc.empty())
 	if b.group.keys == nil {
 		b.group.keys = make(map[string]keyRow)
 	}

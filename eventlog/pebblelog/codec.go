@@ -19,7 +19,7 @@ import (
 const (
 	FormatFirst     = 1 // records, runs, leases, commits, idempotency keys
 	FormatLifecycle = 2 // generations, erasure, the chain of commits, leases that expire, companion entries
-	FormatViews     = 3 // rows derived from the log
+	FormatViews     = 3 // rows derived from the log; names in place of idempotency keys
 
 	// FormatVersion is the version that this build writes.
 	FormatVersion = FormatViews

@@ -426,10 +426,13 @@ func (l *Log) knownKey(g *group, t *thread, c *call) (bool, error) {
 	if !t.applied.exists {
 		return false, nil
 	}
-	k := idempotencyKey(t.applied.ord, c.idem)
+	k := idempotencyKey(t.applied.ord, keyName(t.applied.ord, c.idem))
 	row, ok := g.keys[string(k)]
 	if !ok {
 		value, found, err := l.get(k)
+		if err == nil && !found && l.plainKeys {
+			value, found, err = l.get(idempotencyKey(t.applied.ord, c.idem))
+		}
 		if err != nil {
 			return false, damage(err)
 		}

@@ -18,7 +18,7 @@ type explained struct {
 	special string // the fixed second byte of the key
 }
 
-// part is one field. Its form is u64, u32, u16, u8, bytes of a key, or of a value
+// part is one field. Its form is u64, u32, u16, u8, 17 or n bytes of a key, or of a value
 // integer, text, bytes, boolean, list.
 type part struct{ name, form string }
 
@@ -46,8 +46,8 @@ var kindsOfKeys = map[byte][]explained{
 	prefixRun:       {{name: "run", key: parts("ordinal:u64, run:u32"), fields: parts("run id:text, attempt, parent, parent seq, first seq, last seq, end seq, records, status, started, ended, origin, held:boolean, epoch, owner:text, digest:bytes")}},
 	prefixLease:     {{name: "lease", key: parts("ordinal:u64, run:u32"), fields: parts("time to live, expires")}},
 	prefixCommit:    {{name: "commit", key: parts("position:u64"), fields: parts("ordinal, first, count, time, stream, chain:bytes")}},
-	prefixKey:       {{name: "key", key: parts("ordinal:u64, idempotency key:rest"), fields: parts("first, last, digest:bytes, position, time")}},
-	prefixKeyTime:   {{name: "key time", key: parts("time:u64, ordinal:u64, idempotency key:rest")}},
+	prefixKey:       {{name: "key", key: parts("ordinal:u64, name of the idempotency key:17"), fields: parts("first, last, digest:bytes, position, time")}},
+	prefixKeyTime:   {{name: "key time", key: parts("time:u64, ordinal:u64, name of the idempotency key:17")}},
 	prefixCompanion: {{name: "companion", key: parts("ordinal:u64, seq:u64"), sum: true, fields: parts("position, time, kind:text"), rest: "body"}},
 	prefixReceipt:   {{name: "receipt", key: parts("ordinal:u64, number:u64"), fields: parts("removal, position, time, reason:text, actor:text, created, generation, message:text, first, last, first position, last position, first run, last run, removed:boolean, gone, disk bytes, places and holders:list")}},
 	prefixPending:   {{name: "pending", key: parts("ordinal:u64, number:u64")}},
@@ -137,6 +137,8 @@ func (x *explainer) key(k explained, key []byte) {
 				return fmt.Sprint(n)
 			case "n":
 				return fmt.Sprintf("%q", x.in.take(n))
+			case "17":
+				return fmt.Sprintf("(%d bytes)", len(x.in.take(17)))
 			}
 			return fmt.Sprintf("%q", x.in.take(uint64(len(x.in.rest))))
 		})
@@ -189,7 +191,7 @@ func boxes(prefix byte, version byte, k explained) string {
 		cells = append(cells, "'"+k.special+"'")
 	}
 	for _, p := range k.key {
-		cells = append(cells, p.name+map[string]string{"u64": "  u64", "u32": "  u32", "u16": "  u16", "u8": "  u8", "n": ", n B", "rest": " …"}[p.form])
+		cells = append(cells, p.name+map[string]string{"u64": "  u64", "u32": "  u32", "u16": "  u16", "u8": "  u8", "n": ", n B", "17": ", 17 B", "rest": " …"}[p.form])
 	}
 	out := box("key  ", cells)
 	cells = []string{fmt.Sprintf("%02x", version)}

@@ -63,11 +63,34 @@ type swept struct {
 	acked map[string]uint64
 	ahead atomic.Int64 // of the clock
 
+	mu     sync.Mutex
+	timers []chan time.Time // that have not fired
+
 	again     bool           // the operation is to be done once more in place
 	removed   bool           // a removal was acknowledged
 	copied    bool           // a backup, or a restore
 	lease     eventlog.Lease // the latest acknowledged
 	companion uint64         // its last seq acknowledged
+}
+
+// timer is one that fires at the next tick. Each who waits has its own: none
+// takes another's.
+func (s *swept) timer() <-chan time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fired := make(chan time.Time, 1)
+	s.timers = append(s.timers, fired)
+	return fired
+}
+
+// tick ends all waits there are.
+func (s *swept) tick() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.timers {
+		t <- time.Time{}
+	}
+	s.timers = nil
 }
 
 func (s *swept) note(thread string, done eventlog.Appended, err error) error {
@@ -200,14 +223,13 @@ func sweep(t *testing.T, base *vfs.MemFS, fault *nth, op faultOperation, k int) 
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	mem := base.CrashClone(vfs.CrashCloneCfg{})
-	ticks := make(chan time.Time, 1)
 	s := &swept{t: t, mem: mem, acked: sweepAcked(), again: k%2 == 0}
 	s.opts = pebblelog.Options{FS: errorfs.Wrap(mem, fault)}
 	s.opts.After = func(d time.Duration) (<-chan time.Time, func() bool) {
 		if d > time.Minute {
 			return nil, func() bool { return false } // the end of a lease
 		}
-		return ticks, func() bool { return false }
+		return s.timer(), func() bool { return false }
 	}
 	s.opts.Now = func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }
 	if !op.opens {
@@ -237,10 +259,7 @@ func sweep(t *testing.T, base *vfs.MemFS, fault *nth, op faultOperation, k int) 
 		if n == 1000 {
 			t.Fatalf("the fault is lifted, and the log does not come back: %v", err)
 		}
-		select {
-		case ticks <- time.Time{}:
-		default:
-		}
+		s.tick()
 	}
 	s.log.FinishRemovals()
 	s.there(t, s.log)

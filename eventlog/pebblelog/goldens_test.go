@@ -52,8 +52,8 @@ func goldens() (out []golden) {
 	add(leaseKey(1, 2), e.lease(leaseRow{ttl: 30_000_000, expires: goldenTime + 45_000_000}))
 	add(leaseKey(1, 3), e.lease(leaseRow{}))
 	add(commitKey(7), e.commit(commitRow{ord: 1, first: 2, count: 3, time: goldenTime, stream: streamEvents, chain: digest[:]}))
-	add(idempotencyKey(1, "k1"), e.key(keyRow{first: 2, last: 4, digest: digest, position: 7, time: goldenTime}))
-	add(keyTimeKey(goldenTime, 1, "k1"), e.empty())
+	add(idempotencyKey(1, keyName(1, "k1")), e.key(keyRow{first: 2, last: 4, digest: digest, position: 7, time: goldenTime}))
+	add(keyTimeKey(goldenTime, 1, keyName(1, "k1")), e.empty())
 	add(companionKey(1, 2), e.entry(&entryHeader{position: 7, time: goldenTime, kind: "title"}, []byte(`"A name"`)))
 	add(receiptKey(1, 1), e.receipt(&receiptRow{
 		removal: eventlog.RemovalClear, position: 8, time: goldenTime, reason: "asked to", actor: "somebody", created: goldenTime,

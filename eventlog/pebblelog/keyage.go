@@ -40,7 +40,7 @@ func (l *Log) prune(g *group) {
 // was used anew since.
 func (l *Log) pruneKey(g *group, entry []byte) {
 	micros, ord := int64(binary.BigEndian.Uint64(entry[1:])), binary.BigEndian.Uint64(entry[9:])
-	k := idempotencyKey(ord, string(entry[17:]))
+	k := idempotencyKey(ord, keyTimeName(entry))
 	_ = g.batch.Delete(entry, nil)
 	if row, ok := g.keys[string(k)]; ok && row.time != micros {
 		return

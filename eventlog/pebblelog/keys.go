@@ -1,7 +1,9 @@
 package pebblelog
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
+	"strings"
 
 	"github.com/agstore/agstore/eventlog"
 )
@@ -15,8 +17,8 @@ const (
 	prefixRun       = 0x05 // ordinal, run ordinal -> run row
 	prefixLease     = 0x06 // ordinal, run ordinal -> a run held by a writer
 	prefixCommit    = 0x07 // position -> commit
-	prefixKey       = 0x08 // ordinal, idempotency key -> the append it named
-	prefixKeyTime   = 0x09 // time, ordinal, idempotency key: to find old keys
+	prefixKey       = 0x08 // ordinal, name of an idempotency key -> the append it named
+	prefixKeyTime   = 0x09 // time, ordinal, name of an idempotency key: to find old keys
 	prefixCompanion = 0x0a // ordinal, seq -> entry of the companion stream
 	prefixReceipt   = 0x0b // ordinal, number -> receipt of what was removed
 	prefixPending   = 0x0c // ordinal, number: the receipt's removal is not finished
@@ -95,14 +97,36 @@ func commitKey(position uint64) []byte { return ordinalKey(prefixCommit, positio
 
 func commitPosition(key []byte) uint64 { return binary.BigEndian.Uint64(key[1:]) }
 
-func idempotencyKey(ord uint64, key string) []byte {
-	return append(ordinalKey(prefixKey, ord), key...)
+// keyName stands for an idempotency key in keys of the store. The keys at the
+// edges of a table are in the engine's list of tables too, which goes on saying
+// them when they are gone: nobody shall be able to read there what was erased.
+// Format versions before FormatViews had the key itself; no text begins with ff.
+func keyName(ord uint64, key string) string {
+	sum := sha256.Sum256(append(binary.BigEndian.AppendUint64(nil, ord), key...))
+	return keyNamed + string(sum[:keyNameBytes])
 }
 
-func keyTimeKey(micros int64, ord uint64, key string) []byte {
-	k := ordinalKey(prefixKeyTime, uint64(micros))
-	return append(binary.BigEndian.AppendUint64(k, ord), key...)
+const (
+	keyNamed     = "\xff"
+	keyNameBytes = 16
+)
+
+// isKeyName reports whether what stands for an idempotency key is its name.
+func isKeyName(name string) bool {
+	return len(name) == len(keyNamed)+keyNameBytes && strings.HasPrefix(name, keyNamed)
 }
+
+func idempotencyKey(ord uint64, name string) []byte {
+	return append(ordinalKey(prefixKey, ord), name...)
+}
+
+func keyTimeKey(micros int64, ord uint64, name string) []byte {
+	k := ordinalKey(prefixKeyTime, uint64(micros))
+	return append(binary.BigEndian.AppendUint64(k, ord), name...)
+}
+
+// keyTimeName is the name in the key of a time entry.
+func keyTimeName(key []byte) string { return string(key[17:]) }
 
 // threadSpaces and scopeSpaces are the prefixes of derived rows, of all owners.
 func threadSpaces(ord uint64) []byte  { return ordinalKey(prefixDerived, ord) }

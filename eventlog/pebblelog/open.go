@@ -50,15 +50,16 @@ type Log struct {
 	synced   chan struct{} // closed when the last group is settled
 
 	// Of the committer.
-	enc      *encoder
-	builder  *builder // to be used again; nil: it is in use
-	dec      *decoder
-	position uint64 // of the latest commit
-	lastTime int64
-	nextOrd  uint64
-	pruned   int64 // when old idempotency keys were looked for
-	comeback comeback
-	debts    debts
+	enc       *encoder
+	builder   *builder // to be used again; nil: it is in use
+	dec       *decoder
+	position  uint64 // of the latest commit
+	lastTime  int64
+	nextOrd   uint64
+	pruned    int64 // when old idempotency keys were looked for
+	plainKeys bool  // there may be idempotency keys of before FormatViews
+	comeback  comeback
+	debts     debts
 
 	closing  sync.Once
 	closeErr error
@@ -177,6 +178,9 @@ func (l *Log) start() error {
 	if err := l.latest(); err != nil {
 		return err
 	}
+	if err := l.oldestKey(); err != nil {
+		return err
+	}
 	l.mark = newWatermark(l.position)
 	if l.opts.readOnly {
 		return nil // verify tells of a log that is too short
@@ -199,6 +203,18 @@ func (l *Log) latest() error {
 		l.nextOrd = commitPosition(key) + 1
 		return nil
 	})
+}
+
+// oldestKey looks whether there are idempotency keys that stand in the store as
+// they are. The oldest tells: from some time on all have names.
+func (l *Log) oldestKey() error {
+	it, err := l.iterate([]byte{prefixKeyTime})
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	l.plainKeys = it.First() && len(it.Key()) > 17 && !isKeyName(keyTimeName(it.Key()))
+	return it.Error()
 }
 
 // last visits the last key with a prefix.

@@ -237,7 +237,7 @@ func (v *verifier) keyTimes() error {
 				return true
 			}
 			at := eventlog.Fault{Kind: eventlog.FaultIdempotencyTime, Place: place(key)}
-			value, ok, missing := v.get(r, idempotencyKey(binary.BigEndian.Uint64(key[9:]), string(key[17:])))
+			value, ok, missing := v.get(r, idempotencyKey(binary.BigEndian.Uint64(key[9:]), keyTimeName(key)))
 			if missing {
 				at.Detail = "there is no such key"
 				v.fault(at, fix{append([]byte(nil), key...), nil})

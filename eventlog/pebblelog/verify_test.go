@@ -344,18 +344,18 @@ func spoilings() []struct {
 		{"a held run that says that nobody holds it", func(s *spoiling) { s.run(4, func(r *runRow) { r.held = false }) }, "run_row", true},
 		{"a key of an append that never was", func(s *spoiling) {
 			row := keyRow{first: 4, last: 9, position: 1, time: 5}
-			s.set(idempotencyKey(1, "k2"), s.e.key(row))
-			s.set(keyTimeKey(5, 1, "k2"), s.e.empty())
+			s.set(idempotencyKey(1, keyName(1, "k2")), s.e.key(row))
+			s.set(keyTimeKey(5, 1, keyName(1, "k2")), s.e.empty())
 		}, "idempotency_key", false},
-		{"a key that cannot be read", func(s *spoiling) { s.set(idempotencyKey(1, "k1"), []byte{1, 0x95}) }, "undecodable_value", false},
+		{"a key that cannot be read", func(s *spoiling) { s.set(idempotencyKey(1, keyName(1, "k1")), []byte{1, 0x95}) }, "undecodable_value", false},
 		{"a key that the index by time does not have", func(s *spoiling) {
-			row, err := s.d.key(s.get(idempotencyKey(1, "k1")))
+			row, err := s.d.key(s.get(idempotencyKey(1, keyName(1, "k1"))))
 			if err != nil {
 				s.t.Fatal(err)
 			}
-			s.delete(keyTimeKey(row.time, 1, "k1"))
+			s.delete(keyTimeKey(row.time, 1, keyName(1, "k1")))
 		}, "idempotency_time", true},
-		{"an entry of that index without a key", func(s *spoiling) { s.set(keyTimeKey(5, 1, "none"), s.e.empty()) }, "idempotency_time", true},
+		{"an entry of that index without a key", func(s *spoiling) { s.set(keyTimeKey(5, 1, keyName(1, "none")), s.e.empty()) }, "idempotency_time", true},
 		{"an unknown kind of key", func(s *spoiling) { s.set([]byte{0x7f, 1}, []byte{1}) }, "unknown_key", false},
 		{"a key of a wrong length", func(s *spoiling) { s.set(append(recordKey(1, 2), 0), []byte{1}) }, "unknown_key", false},
 		{"another kind of key of the store", func(s *spoiling) { s.set([]byte{prefixStore, 'z'}, []byte{1}) }, "unknown_key", false},
