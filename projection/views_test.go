@@ -66,7 +66,7 @@ func TestKeptViewsAreFoldsOfTheLog(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				fresh, err := replay.View(ctx, log, thread, replay.AtHead(), fold.Options{})
+				fresh, err := replay.Anew(ctx, log, thread, replay.AtHead(), fold.Options{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -98,7 +98,7 @@ func TestViewAtASeqIsWhatTheHeadWas(t *testing.T) {
 			if _, err := log.Append(ctx, thread, eventlog.Batch{Events: [][]byte{[]byte(event)}, Origin: eventlog.OriginImport}); err != nil {
 				t.Fatal(err)
 			}
-			view, err := replay.View(ctx, log, thread, replay.AtHead(), fold.Options{})
+			view, err := replay.Anew(ctx, log, thread, replay.AtHead(), fold.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -71,9 +71,26 @@ func (p Point) resolve(ctx context.Context, log projection.Source, thread eventl
 	return selection{}, &eventlog.Error{Op: "read", Key: thread, Run: *p.run, Err: eventlog.ErrRunNotFound}
 }
 
-// View folds the lineage that leads to a point. Errors: ErrThreadNotFound,
-// ErrRunNotFound, ErrNotFound for a seq behind the end, those of reading.
+// View gives the view at a point: the lineage that leads there, folded from the
+// newest checkpoint in it that the log keeps, or from its beginning. Errors:
+// ErrThreadNotFound, ErrRunNotFound, ErrNotFound for a seq behind the end, those
+// of reading.
 func View(ctx context.Context, log projection.Source, thread eventlog.ThreadKey, at Point, opts fold.Options) (*fold.View, error) {
+	s, err := at.resolve(ctx, log, thread)
+	if err != nil {
+		return nil, err
+	}
+	f := fold.New(opts)
+	if s.to > 0 {
+		if f, err = projection.Fold(ctx, log, thread, s.lineage, s.to, opts); err != nil {
+			return nil, err
+		}
+	}
+	return s.view(thread, f), nil
+}
+
+// Anew is View from the records alone, whatever is stored beside them.
+func Anew(ctx context.Context, log projection.Source, thread eventlog.ThreadKey, at Point, opts fold.Options) (*fold.View, error) {
 	s, err := at.resolve(ctx, log, thread)
 	if err != nil {
 		return nil, err
@@ -82,9 +99,13 @@ func View(ctx context.Context, log projection.Source, thread eventlog.ThreadKey,
 	if err := projection.Feed(f, s.read(ctx, log, thread, 0)); err != nil {
 		return nil, err
 	}
+	return s.view(thread, f), nil
+}
+
+func (s selection) view(thread eventlog.ThreadKey, f *fold.Fold) *fold.View {
 	view := f.View()
 	view.Thread, view.Seq = thread.Thread, s.to
-	return view, nil
+	return view
 }
 
 // Records yields the records of the lineage that leads to a point, from seq

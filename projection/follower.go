@@ -1,0 +1,286 @@
+package projection
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"iter"
+
+	"github.com/agstore/agstore/agui"
+	"github.com/agstore/agstore/eventlog"
+	"github.com/agstore/agstore/fold"
+)
+
+// follower is a fold that follows a lineage, and what it takes to store it.
+type follower struct {
+	fold     *fold.Fold
+	last     uint64 // seq of the last record in it
+	position uint64 // of that record's commit; 0: not known
+
+	stored *checkpoint // that Changes are told against; nil: none
+	broken bool        // it cannot be stored
+	stale  bool        // another one is to be made of what is stored
+	tail   int         // bytes of the events since
+	cost   int         // of the row of the last checkpoint
+	wrote  int         // bytes of all its rows
+}
+
+// Feed applies records to a fold until they end.
+func Feed(f *fold.Fold, records iter.Seq2[eventlog.Record, error]) error {
+	return (&follower{fold: f}).apply(records)
+}
+
+func (f *follower) apply(records iter.Seq2[eventlog.Record, error]) error {
+	for r, err := range records {
+		if err != nil {
+			return err
+		}
+		f.fold.Apply(fold.Record{
+			Seq: r.Seq, Run: r.Run, Echo: r.Echo, UnknownParent: r.UnknownParent, Raw: r.Event,
+		})
+		f.last, f.position = r.Seq, r.Position
+		f.tail += len(r.Event)
+	}
+	return nil
+}
+
+// feed applies the records of a lineage behind seq after, up to to.
+func (f *follower) feed(ctx context.Context, log Source, thread eventlog.ThreadKey, lineage agui.RunKey, after, to uint64) error {
+	opts := eventlog.ReadOptions{From: after + 1, To: to, Lineage: &lineage}
+	if after == 0 {
+		opts.From = 0
+	}
+	return f.apply(log.Read(ctx, thread, opts))
+}
+
+// Fold folds the lineage of a run up to seq to, from the newest checkpoint on
+// that there is in it, if log keeps some. The zero key is the lineage of what
+// belongs to no run; to is not 0. Errors: those of reading.
+func Fold(ctx context.Context, log Source, thread eventlog.ThreadKey, lineage agui.RunKey, to uint64, opts fold.Options) (*fold.Fold, error) {
+	f := &follower{fold: fold.New(opts)}
+	if rows, ok := log.(eventlog.Derived); ok {
+		info, err := log.Thread(ctx, thread)
+		if err != nil {
+			return nil, err
+		}
+		runs, err := log.Runs(ctx, thread)
+		if err != nil {
+			return nil, err
+		}
+		tree := eventlog.Tree(runs)
+		found, err := begin(newReader(ctx, rows, thread, info.Removals, opts), agui.Lineage(tree, lineage), tree, to)
+		switch {
+		case err == nil:
+			f = found
+		case !unusable(err):
+			return nil, err
+		}
+	}
+	if err := f.feed(ctx, log, thread, lineage, f.last, to); err != nil {
+		return nil, err
+	}
+	return f.fold, nil
+}
+
+// begin makes the follower of a lineage of its newest checkpoint, or of nothing.
+func begin(r *reader, lineage []agui.Segment, tree []agui.Run, to uint64) (*follower, error) {
+	c, err := r.find(lineage, tree, to)
+	if err != nil {
+		return nil, err
+	}
+	if c == nil {
+		return &follower{fold: fold.New(r.opts)}, nil
+	}
+	restored, err := r.restore(c)
+	if err != nil {
+		return nil, err
+	}
+	return &follower{fold: restored, last: c.seq, stored: c, cost: len(c.rest) + 64, wrote: len(c.rest) + 64}, nil
+}
+
+// openAt makes the follower of a lineage. Rows that cannot be used are dropped:
+// all are then made anew.
+func (v *Views) openAt(ctx context.Context, k *kept, lineage []agui.Segment, tree []agui.Run, to uint64) (*follower, error) {
+	if v.rows == nil {
+		return &follower{fold: fold.New(v.opts.Fold), broken: true}, nil
+	}
+	r := newReader(ctx, v.rows, k.thread, k.removals, v.opts.Fold)
+	f, err := begin(r, lineage, tree, to)
+	if err == nil || !unusable(err) {
+		return f, err
+	}
+	v.failed(k.thread, err)
+	f = &follower{fold: fold.New(v.opts.Fold)}
+	k.next = 0
+	if err := v.rows.DerivedDrop(ctx, r.space); err != nil {
+		v.failed(k.thread, err)
+		f.broken = true
+	}
+	return f, nil
+}
+
+func (v *Views) failed(thread eventlog.ThreadKey, err error) {
+	if v.opts.Failed != nil {
+		v.opts.Failed(thread, err)
+	}
+}
+
+// Inside a run, a fold is stored when the events since the last checkpoint are
+// so many bytes, and so many times what that one took.
+const (
+	farBehind  = 256 << 10
+	timesWrote = 4
+)
+
+// storeIfDue writes a checkpoint if it is worth its bytes: at the end of a run
+// unless it were larger than the events since, and inside a run far more seldom.
+func (v *Views) storeIfDue(ctx context.Context, k *kept, f *follower, run *agui.Run) {
+	switch {
+	case f.broken || f.position == 0 || f.tail == 0:
+		return
+	case v.always:
+	case run == nil || !run.Running():
+		if f.tail < f.cost {
+			return
+		}
+	case f.tail < max(farBehind, timesWrote*f.wrote):
+		return
+	}
+	first := uint64(0)
+	if run != nil {
+		first = run.FirstSeq
+	}
+	if err := v.store(ctx, k, f, place{first, f.last}); err != nil {
+		// Its Changes have been told.
+		f.broken, f.stale = true, errors.Is(err, eventlog.ErrStale)
+		if !errors.Is(err, eventlog.ErrReadOnly) {
+			v.failed(k.thread, err)
+		}
+	}
+}
+
+// Rows of entries hold so many bytes and entries, unless one is larger.
+const (
+	bodyBytes   = 16 << 10
+	bodyEntries = 64
+)
+
+// store writes a checkpoint: what has changed since the last one.
+func (v *Views) store(ctx context.Context, k *kept, f *follower, at place) error {
+	r := newReader(ctx, v.rows, k.thread, k.removals, v.opts.Fold)
+	if _, err := r.at(at); err == nil {
+		f.broken, f.stale = true, true // it is there, by another way; its children mean its lists
+		return nil
+	}
+	from, err := v.rows.DerivedAt(ctx, r.space)
+	if err != nil {
+		return err
+	}
+	batch := eventlog.DerivedBatch{From: from, To: eventlog.At{Position: max(from.Position, f.position), Removals: k.removals}}
+	if k.next == 0 {
+		if k.next, err = r.nextRow(); err != nil {
+			return err
+		}
+	}
+	changes := f.fold.Changes()
+	c := &checkpoint{place: at, rest: changes[fold.ListRest][0].New[0]}
+	if f.stored != nil {
+		c.parent = &f.stored.place
+	}
+	wrote := 0
+	for l, list := range changes {
+		if fold.List(l) == fold.ListRest {
+			continue
+		}
+		for _, s := range list {
+			if s.New == nil {
+				c.lists[l] = append(c.lists[l], piece{0, s.From, s.To - s.From})
+			}
+			for rest := s.New; len(rest) > 0; {
+				n := bodySize(rest)
+				value := encodeBody(rest[:n])
+				batch.Changes = append(batch.Changes, eventlog.DerivedChange{Key: bodyKey(k.next), Value: value})
+				c.lists[l] = append(c.lists[l], piece{k.next, 0, n})
+				wrote += len(value)
+				k.next++
+				rest = rest[n:]
+			}
+		}
+	}
+	value, err := v.seal(r, c, f.stored)
+	if err != nil {
+		return err
+	}
+	batch.Changes = append(batch.Changes, eventlog.DerivedChange{Key: at.key(), Value: value})
+	if err := v.rows.DerivedWrite(ctx, r.space, batch); err != nil {
+		k.next = 0
+		return err
+	}
+	f.stored, f.tail, f.cost, f.wrote = c, 0, len(value), wrote+len(value)
+	return nil
+}
+
+// bodySize is how many entries go into one row.
+func bodySize(entries [][]byte) int {
+	n, size := 0, 0
+	for n < len(entries) && n < bodyEntries && (n == 0 || size+len(entries[n]) <= bodyBytes) {
+		size += len(entries[n])
+		n++
+	}
+	return n
+}
+
+// leastBase is how long checkpoints may be together, at least, before a base is
+// written again.
+const leastBase = 512
+
+// seal gives the value of a checkpoint's row: told by its parent, or as a base if
+// those since the last base are longer than it was.
+func (v *Views) seal(r *reader, c, parent *checkpoint) ([]byte, error) {
+	if parent != nil {
+		c.since, c.base = parent.since, parent.base
+		value := c.encode(v.opts.Fold)
+		if c.since += len(value); c.since <= max(c.base, leastBase) {
+			return c.encode(v.opts.Fold), nil
+		}
+		r.checkpoints[parent.place] = parent
+		for l := range c.lists {
+			list, err := r.locate(nil, c, fold.List(l), 0, c.count(fold.List(l)))
+			if err != nil {
+				return nil, err
+			}
+			c.lists[l] = join(list)
+		}
+		c.parent, c.since = nil, 0
+	}
+	c.base = len(c.encode(v.opts.Fold))
+	return c.encode(v.opts.Fold), nil
+}
+
+// join makes one of pieces that follow each other in one row.
+func join(list []piece) []piece {
+	out := list[:0]
+	for _, p := range list {
+		if n := len(out); n > 0 && out[n-1].row == p.row && out[n-1].from+out[n-1].n == p.from {
+			out[n-1].n += p.n
+			continue
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// nextRow is the number of the next row of entries.
+func (r *reader) nextRow() (uint64, error) {
+	scan := eventlog.ScanOptions{From: []byte{bodyRows}, To: []byte{bodyRows + 1}, Reverse: true, Limit: 1}
+	for row, err := range r.rows.DerivedScan(r.ctx, r.space, scan) {
+		if err != nil {
+			return 0, err
+		}
+		if len(row.Key) != 9 {
+			return 0, errRow
+		}
+		return binary.BigEndian.Uint64(row.Key[1:]) + 1, nil
+	}
+	return 1, nil
+}
