@@ -257,7 +257,9 @@ func applyPatch(state *jsonvalue.Document, patch []byte, nesting int) bool {
 func (r *entriesReader) rest(t *transcript) {
 	d := r.d
 	r.fields(restFields)
-	d.seq = r.uint()
+	head := r.restHead()
+	d.seq = head.Seq
+	r.check(head.Messages == t.count, "another number of messages")
 	for range r.list(3) {
 		if field(r.snapshotReader, r.dec.DecodeArrayLen) == 2 {
 			if c := r.at(t, callPlace{r.text(), r.int()}); c != nil {
@@ -288,11 +290,6 @@ func (r *entriesReader) rest(t *transcript) {
 	for _, total := range readList(r.snapshotReader, usageFields, r.usage) {
 		d.startUsage(total)
 	}
-	for range r.list(1) {
-		r.int() // pending interrupts say so themselves
-	}
-	r.texts() // calls left to the front end follow from the rest
-	r.check(r.int() == t.count, "another number of messages")
 }
 
 func (r *entriesReader) openTexts(t *transcript) {

@@ -59,6 +59,9 @@ func keep(t tester, records []fold.Record, profile fold.Profile, at func(k int) 
 			k.store(t)
 			f := k.restored(t, profile)
 			unchanged(t, f, k.entries)
+			if profile == fold.Durable {
+				part(t, k.entries, k.fold.View(), len(k.entries[fold.ListMessages])/2)
+			}
 			if again(i) {
 				k.fold, _ = fold.RestoreEntries(k.entries, fold.Options{Profile: profile})
 			}
@@ -70,6 +73,34 @@ func keep(t tester, records []fold.Record, profile fold.Profile, at func(k int) 
 		k.fold.Apply(records[i])
 	}
 	equal(t, "a fold that was stored now and then", k.fold, whole)
+}
+
+// part compares the view made of some entries, from message from on, with the
+// whole one.
+func part(t tester, e *fold.Entries, whole *fold.View, from int) {
+	t.Helper()
+	rest, err := fold.RestOf(e[fold.ListRest][0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	some := &fold.Entries{fold.ListRest: e[fold.ListRest], fold.ListState: e[fold.ListState], fold.ListMessages: e[fold.ListMessages][from:]}
+	if n := len(e[fold.ListRuns]); n > 0 {
+		some[fold.ListRuns] = e[fold.ListRuns][n-1:]
+	}
+	for _, i := range rest.Interrupts {
+		some[fold.ListInterrupts] = append(some[fold.ListInterrupts], e[fold.ListInterrupts][i])
+	}
+	got, err := fold.ViewOf(some, fold.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &fold.View{
+		Seq: whole.Seq, Run: whole.Run, Status: whole.Status, Messages: whole.Messages[from:], State: whole.State,
+		PendingInterrupts: whole.PendingInterrupts, PendingToolCalls: whole.PendingToolCalls,
+	}
+	if a, b := string(got.AppendJSON(nil)), string(want.AppendJSON(nil)); a != b || rest.Messages != len(whole.Messages) {
+		t.Fatalf("a part of the view (of %d messages) is\n%s\nwant\n%s", rest.Messages, a, b)
+	}
 }
 
 // unchanged wants a fold that has just been made of entries to tell of none but

@@ -47,6 +47,8 @@ func (d *durable) changes() *Changes {
 	out[ListMessages] = w.messages(t)
 	out[ListInterrupts] = changed(s.count[ListInterrupts], d.changedInterrupts, len(d.interrupts), func(i int) []byte {
 		d.interrupts[i].saved = true
+		w.byKey = true // so that it can be read without the runs
+		defer func() { w.byKey = false }()
 		return w.entry(func() { w.asked(d.interrupts[i]) })
 	})
 	out[ListSubagents] = changed(s.count[ListSubagents], ended(&s.subagents, func(i int) bool { return d.subagents[i].EndSeq != 0 }), len(d.subagents),
@@ -311,6 +313,9 @@ func (w *entriesWriter) rest() {
 	}
 	w.list(restFields)
 	w.uint(d.seq)
+	w.number(d.transcript.count)
+	w.pendingNumbers()
+	w.texts(d.pendingCalls())
 	w.list(len(named))
 	for _, c := range named {
 		if c.owner != nil {
@@ -329,12 +334,6 @@ func (w *entriesWriter) rest() {
 	w.placeOrders()
 	writeList(w.snapshotWriter, d.legacy, w.legacy)
 	writeList(w.snapshotWriter, d.usage, w.usage)
-	w.pendingNumbers()
-	w.list(len(d.pendingCalls()))
-	for _, id := range d.pendingCalls() {
-		w.text(id)
-	}
-	w.number(d.transcript.count)
 }
 
 // openTexts writes whose texts are open, and by which runs.

@@ -21,6 +21,7 @@ type durableWriter struct {
 	running []*run // in order of their starts
 	calls   map[*call]int
 	loose   []*call // no longer in the transcript, but still meant by something
+	byKey   bool    // runs are written by their keys, not by numbers
 }
 
 func (d *durable) save(to *snapshotWriter) {
@@ -59,7 +60,7 @@ func (d *durable) save(to *snapshotWriter) {
 // runKey writes a run by its number, if it has one.
 func (w *durableWriter) runKey(k agui.RunKey) {
 	number := -1
-	if r := w.d.byKey[k]; r != nil {
+	if r := w.d.byKey[k]; r != nil && !w.byKey {
 		number = r.number
 	}
 	w.keyOf(k, number)
