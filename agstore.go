@@ -93,6 +93,8 @@ type Store struct {
 	views   *projection.Views
 
 	reducers  *projection.Reducers
+	stopViews context.CancelFunc
+	viewsDone chan struct{} // closed when views are no longer stored
 	retention retention
 }
 
@@ -129,9 +131,17 @@ func Open(dir string, opts Options) (*Store, error) {
 
 		dir: dir, opts: opts, log: log, backups: log,
 		hub:   feed.NewHub(log),
-		views: projection.New(log, projection.Options{Fold: opts.Fold, Open: opts.OpenViews}),
+		views: projection.New(log, projection.Options{
+			Fold: opts.Fold, Open: opts.OpenViews,
+			Failed: func(_ eventlog.ThreadKey, err error) {
+				if opts.Fault != nil {
+					opts.Fault(err)
+				}
+			},
+		}),
 	}
 	s.keep()
+	s.keepViews()
 	return s, nil
 }
 
@@ -144,6 +154,19 @@ func (o Options) listener() pebblelog.Listener {
 	return l
 }
 
+// keepViews stores views behind the log, until Close.
+func (s *Store) keepViews() {
+	var ctx context.Context
+	ctx, s.stopViews = context.WithCancel(context.Background())
+	s.viewsDone = make(chan struct{})
+	go func() {
+		defer close(s.viewsDone)
+		if !s.opts.ReadOnly {
+			s.views.Run(ctx, s.log)
+		}
+	}()
+}
+
 // Exists reports whether there is a store in dir: for programs that only read,
 // and must not create one. The store may be in use.
 func Exists(dir string) (bool, error) { return pebblelog.Exists(dir) }
@@ -152,6 +175,8 @@ func Exists(dir string) (bool, error) { return pebblelog.Exists(dir) }
 func (s *Store) Close() error {
 	s.endRetention()
 	s.reducers.Close()
+	s.stopViews()
+	<-s.viewsDone
 	return errors.Join(s.hub.Close(), s.log.Close())
 }
 
@@ -216,6 +241,13 @@ func (s *Scope) Follow(ctx context.Context, thread string, after uint64) iter.Se
 // View gives what the thread looks like now; ErrThreadNotFound if there is none.
 func (s *Scope) View(ctx context.Context, thread string) (*fold.View, error) {
 	return s.store.views.Head(ctx, s.key(thread))
+}
+
+// Page gives some messages of the transcript as it is now, from its end if opts
+// do not say otherwise, with the state and the pending questions. See
+// projection.Views.Page.
+func (s *Scope) Page(ctx context.Context, thread string, opts projection.PageOptions) (*projection.Page, error) {
+	return s.store.views.Page(ctx, s.key(thread), opts)
 }
 
 // ViewAt gives what the thread looked like at a point: ErrThreadNotFound,

@@ -91,7 +91,7 @@ func (s *Store) verifyView(ctx context.Context, key eventlog.ThreadKey, yield fu
 		kept, err := scope.View(ctx, key.Thread)
 		var anew *fold.View
 		if err == nil {
-			anew, err = scope.ViewAt(ctx, key.Thread, replay.AtHead())
+			anew, err = replay.Anew(ctx, s.log, key, replay.AtHead(), s.opts.Fold)
 		}
 		switch {
 		case errors.Is(err, eventlog.ErrNotFound), errors.Is(err, eventlog.ErrErased), errors.Is(err, eventlog.ErrGap):

@@ -15,7 +15,7 @@ const owner = "view"
 // of these.
 const (
 	checkpointRows = 'c' // first seq of the run, seq
-	bodyRows       = 'b' // number
+	bodyRows       = 'b' // list, number
 )
 
 const rowVersion = 1
@@ -40,8 +40,21 @@ func placeOf(key []byte) (place, bool) {
 	return place{binary.BigEndian.Uint64(key[1:]), binary.BigEndian.Uint64(key[9:])}, true
 }
 
-func bodyKey(number uint64) []byte {
-	return binary.BigEndian.AppendUint64([]byte{bodyRows}, number)
+// body names a row of entries: those of each list are numbered from 1.
+type body struct {
+	list   fold.List
+	number uint64
+}
+
+func (b body) key() []byte {
+	return binary.BigEndian.AppendUint64([]byte{bodyRows, byte(b.list)}, b.number)
+}
+
+func bodyOf(key []byte) (body, bool) {
+	if len(key) != 10 || key[0] != bodyRows {
+		return body{}, false
+	}
+	return body{fold.List(key[1]), binary.BigEndian.Uint64(key[2:])}, true
 }
 
 // checkpoint is a fold at a place: its lists, told by those of the checkpoint
@@ -49,14 +62,15 @@ func bodyKey(number uint64) []byte {
 type checkpoint struct {
 	place
 	parent *place // nil: a base, that is told by rows alone
-	// How long the checkpoints since the last base are, and how long that is.
-	since, base int
-	rest        []byte // the entry of fold.ListRest
-	lists       [fold.Lists][]piece
+	// How many checkpoints there are since the last base, this one included, how
+	// long they are together, and how long the base is.
+	depth, since, base int
+	rest               []byte // the entry of fold.ListRest
+	lists              [fold.Lists][]piece
 }
 
-// piece is a part of a list: n entries from from on, of a row, or of the list of
-// the parent if row is 0.
+// piece is a part of a list: n entries from from on, of one of the list's rows, or
+// of the list of the parent if row is 0.
 type piece struct {
 	row     uint64
 	from, n int
@@ -99,6 +113,7 @@ func (c *checkpoint) encode(opts fold.Options) []byte {
 		b = binary.AppendUvarint(b, c.parent.run)
 		b = binary.AppendUvarint(b, c.parent.seq)
 	}
+	b = binary.AppendUvarint(b, uint64(c.depth))
 	b = binary.AppendUvarint(b, uint64(c.since))
 	b = binary.AppendUvarint(b, uint64(c.base))
 	b = binary.AppendUvarint(b, uint64(len(c.rest)))
@@ -195,7 +210,7 @@ func decodeCheckpoint(at place, value []byte, opts fold.Options) (*checkpoint, e
 	case kind[0] == 1:
 		c.parent = &place{r.uint(), r.uint()}
 	}
-	c.since, c.base = r.small(), r.small()
+	c.depth, c.since, c.base = r.small(), r.small(), r.small()
 	c.rest = r.bytes(r.number())
 	for l := range c.lists {
 		if fold.List(l) == fold.ListRest {

@@ -2,7 +2,6 @@ package projection
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"iter"
 
@@ -111,7 +110,7 @@ func (v *Views) openAt(ctx context.Context, k *kept, lineage []agui.Segment, tre
 	}
 	v.failed(k.thread, err)
 	f = &follower{fold: fold.New(v.opts.Fold)}
-	k.next = 0
+	k.next = [fold.Lists]uint64{}
 	if err := v.rows.DerivedDrop(ctx, r.space); err != nil {
 		v.failed(k.thread, err)
 		f.broken = true
@@ -177,20 +176,21 @@ func (v *Views) store(ctx context.Context, k *kept, f *follower, at place) error
 		return err
 	}
 	batch := eventlog.DerivedBatch{From: from, To: eventlog.At{Position: max(from.Position, f.position), Removals: k.removals}}
-	if k.next == 0 {
-		if k.next, err = r.nextRow(); err != nil {
-			return err
-		}
-	}
 	changes := f.fold.Changes()
 	c := &checkpoint{place: at, rest: changes[fold.ListRest][0].New[0]}
 	if f.stored != nil {
 		c.parent = &f.stored.place
 	}
 	wrote := 0
-	for l, list := range changes {
-		if fold.List(l) == fold.ListRest {
+	for i, list := range changes {
+		l := fold.List(i)
+		if l == fold.ListRest {
 			continue
+		}
+		if k.next[l] == 0 {
+			if k.next[l], err = r.nextRow(l); err != nil {
+				return err
+			}
 		}
 		for _, s := range list {
 			if s.New == nil {
@@ -199,21 +199,21 @@ func (v *Views) store(ctx context.Context, k *kept, f *follower, at place) error
 			for rest := s.New; len(rest) > 0; {
 				n := bodySize(rest)
 				value := encodeBody(rest[:n])
-				batch.Changes = append(batch.Changes, eventlog.DerivedChange{Key: bodyKey(k.next), Value: value})
-				c.lists[l] = append(c.lists[l], piece{k.next, 0, n})
+				batch.Changes = append(batch.Changes, eventlog.DerivedChange{Key: body{l, k.next[l]}.key(), Value: value})
+				c.lists[l] = append(c.lists[l], piece{k.next[l], 0, n})
 				wrote += len(value)
-				k.next++
+				k.next[l]++
 				rest = rest[n:]
 			}
 		}
 	}
-	value, err := v.seal(r, c, f.stored)
+	value, err := r.seal(c, f.stored)
 	if err != nil {
 		return err
 	}
 	batch.Changes = append(batch.Changes, eventlog.DerivedChange{Key: at.key(), Value: value})
 	if err := v.rows.DerivedWrite(ctx, r.space, batch); err != nil {
-		k.next = 0
+		k.next = [fold.Lists]uint64{}
 		return err
 	}
 	f.stored, f.tail, f.cost, f.wrote = c, 0, len(value), wrote+len(value)
@@ -234,27 +234,78 @@ func bodySize(entries [][]byte) int {
 // written again.
 const leastBase = 512
 
-// seal gives the value of a checkpoint's row: told by its parent, or as a base if
-// those since the last base are longer than it was.
-func (v *Views) seal(r *reader, c, parent *checkpoint) ([]byte, error) {
+// seal gives the value of a checkpoint's row. It is told by its parent, the
+// checkpoint before it, or by one further back, so that there are never many on
+// the way to the base; and without one, as a base itself, if those since the last
+// base are longer than that was.
+func (r *reader) seal(c, parent *checkpoint) ([]byte, error) {
 	if parent != nil {
-		c.since, c.base = parent.since, parent.base
-		value := c.encode(v.opts.Fold)
-		if c.since += len(value); c.since <= max(c.base, leastBase) {
-			return c.encode(v.opts.Fold), nil
-		}
 		r.checkpoints[parent.place] = parent
-		for l := range c.lists {
-			list, err := r.locate(nil, c, fold.List(l), 0, c.count(fold.List(l)))
-			if err != nil {
-				return nil, err
-			}
-			c.lists[l] = join(list)
+		c.depth, c.since, c.base = parent.depth+1, parent.since, parent.base
+		if err := r.inline(c, skipTo(c.depth)); err != nil {
+			return nil, err
 		}
-		c.parent, c.since = nil, 0
+		if c.since += len(c.encode(r.opts)); c.since <= max(c.base, leastBase) {
+			return c.encode(r.opts), nil
+		}
+		if err := r.inline(c, -1); err != nil {
+			return nil, err
+		}
+		c.depth, c.since = 0, 0
 	}
-	c.base = len(c.encode(v.opts.Fold))
-	return c.encode(v.opts.Fold), nil
+	c.base = len(c.encode(r.opts))
+	return c.encode(r.opts), nil
+}
+
+// fan is how many checkpoints follow each other before one is told by what was
+// there before them all; as many of those, and so on.
+const fan = 8
+
+// skipTo is the depth of the checkpoint that one of a depth is told by.
+func skipTo(depth int) int {
+	step := 1
+	for depth%(step*fan) == 0 {
+		step *= fan
+	}
+	return depth - step
+}
+
+// inline tells c by the ancestor of a depth instead of its parent; -1: by none.
+func (r *reader) inline(c *checkpoint, depth int) error {
+	for c.parent != nil {
+		parent, err := r.at(*c.parent)
+		if err != nil {
+			return err
+		}
+		if parent.depth <= depth {
+			break
+		}
+		for l, list := range c.lists {
+			var out []piece
+			for _, p := range list {
+				if p.row != 0 {
+					out = append(out, p)
+				} else {
+					out = cut(out, parent.lists[l], p.from, p.from+p.n)
+				}
+			}
+			c.lists[l] = join(out)
+		}
+		c.parent = parent.parent
+	}
+	return nil
+}
+
+// cut appends the part of a list from from to to.
+func cut(out, list []piece, from, to int) []piece {
+	at := 0
+	for _, p := range list {
+		if a, b := max(from, at), min(to, at+p.n); a < b {
+			out = append(out, piece{p.row, p.from + a - at, b - a})
+		}
+		at += p.n
+	}
+	return out
 }
 
 // join makes one of pieces that follow each other in one row.
@@ -270,17 +321,18 @@ func join(list []piece) []piece {
 	return out
 }
 
-// nextRow is the number of the next row of entries.
-func (r *reader) nextRow() (uint64, error) {
-	scan := eventlog.ScanOptions{From: []byte{bodyRows}, To: []byte{bodyRows + 1}, Reverse: true, Limit: 1}
+// nextRow is the number of the next row of entries of a list.
+func (r *reader) nextRow(l fold.List) (uint64, error) {
+	scan := eventlog.ScanOptions{From: body{l, 0}.key(), To: body{l + 1, 0}.key(), Reverse: true, Limit: 1}
 	for row, err := range r.rows.DerivedScan(r.ctx, r.space, scan) {
 		if err != nil {
 			return 0, err
 		}
-		if len(row.Key) != 9 {
+		at, ok := bodyOf(row.Key)
+		if !ok {
 			return 0, errRow
 		}
-		return binary.BigEndian.Uint64(row.Key[1:]) + 1, nil
+		return at.number + 1, nil
 	}
 	return 1, nil
 }

@@ -2,7 +2,6 @@ package projection
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"slices"
 
@@ -20,7 +19,7 @@ type reader struct {
 	opts     fold.Options
 
 	checkpoints map[place]*checkpoint
-	bodies      map[uint64][][]byte
+	bodies      map[body][][]byte
 	read        int // rows
 }
 
@@ -28,7 +27,7 @@ func newReader(ctx context.Context, rows eventlog.Derived, thread eventlog.Threa
 	return &reader{
 		ctx: ctx, rows: rows, removals: removals, opts: opts,
 		space:       eventlog.Space{Scope: thread.Scope, Thread: thread.Thread, Owner: owner},
-		checkpoints: make(map[place]*checkpoint), bodies: make(map[uint64][][]byte),
+		checkpoints: make(map[place]*checkpoint), bodies: make(map[body][][]byte),
 	}
 }
 
@@ -111,30 +110,21 @@ func (r *reader) at(p place) (*checkpoint, error) {
 
 // locate appends where the entries from from to to of a list are: in which rows.
 func (r *reader) locate(out []piece, c *checkpoint, l fold.List, from, to int) ([]piece, error) {
-	at := 0
-	for _, p := range c.lists[l] {
-		a, b := max(from, at), min(to, at+p.n)
-		if a < b {
-			part := piece{p.row, p.from + a - at, b - a}
-			if p.row != 0 {
-				out = append(out, part)
-			} else {
-				parent, err := r.at(*c.parent)
-				if err != nil {
-					return nil, err
-				}
-				if parent.seq >= c.seq {
-					return nil, errRow // it would never end
-				}
-				if out, err = r.locate(out, parent, l, part.from, part.from+part.n); err != nil {
-					return nil, err
-				}
-			}
+	for _, p := range cut(nil, c.lists[l], from, to) {
+		if p.row != 0 {
+			out = append(out, p)
+			continue
 		}
-		at += p.n
-	}
-	if to > at {
-		return nil, errRow
+		parent, err := r.at(*c.parent)
+		if err != nil {
+			return nil, err
+		}
+		if parent.seq >= c.seq {
+			return nil, errRow // it would never end
+		}
+		if out, err = r.locate(out, parent, l, p.from, p.from+p.n); err != nil {
+			return nil, err
+		}
 	}
 	return out, nil
 }
@@ -142,11 +132,11 @@ func (r *reader) locate(out []piece, c *checkpoint, l fold.List, from, to int) (
 // scanned is how many rows are passed over to save one look-up.
 const scanned = 4
 
-// fetch reads the rows of pieces.
-func (r *reader) fetch(pieces []piece) error {
+// fetch reads the rows of pieces of a list.
+func (r *reader) fetch(l fold.List, pieces []piece) error {
 	var rows []uint64
 	for _, p := range pieces {
-		if r.bodies[p.row] == nil {
+		if r.bodies[body{l, p.row}] == nil {
 			rows = append(rows, p.row)
 		}
 	}
@@ -159,14 +149,14 @@ func (r *reader) fetch(pieces []piece) error {
 			n++
 		}
 		if n == 1 {
-			row, err := r.rows.DerivedGet(r.ctx, r.space, bodyKey(rows[0]))
+			row, err := r.rows.DerivedGet(r.ctx, r.space, body{l, rows[0]}.key())
 			if err != nil {
 				return err
 			}
-			if err := r.body(rows[0], row); err != nil {
+			if err := r.body(body{l, rows[0]}, row); err != nil {
 				return err
 			}
-		} else if err := r.scan(rows[:n]); err != nil {
+		} else if err := r.scan(l, rows[:n]); err != nil {
 			return err
 		}
 		rows = rows[n:]
@@ -174,19 +164,20 @@ func (r *reader) fetch(pieces []piece) error {
 	return nil
 }
 
-func (r *reader) scan(rows []uint64) error {
+func (r *reader) scan(l fold.List, rows []uint64) error {
 	want := 0
-	scan := eventlog.ScanOptions{From: bodyKey(rows[0]), To: bodyKey(rows[len(rows)-1] + 1)}
+	scan := eventlog.ScanOptions{From: body{l, rows[0]}.key(), To: body{l, rows[len(rows)-1] + 1}.key()}
 	for row, err := range r.rows.DerivedScan(r.ctx, r.space, scan) {
 		if err != nil {
 			return err
 		}
-		if len(row.Key) != 9 {
+		at, ok := bodyOf(row.Key)
+		if !ok {
 			return errRow
 		}
-		switch number := binary.BigEndian.Uint64(row.Key[1:]); {
-		case want < len(rows) && number == rows[want]:
-			if err := r.body(number, row); err != nil {
+		switch {
+		case want < len(rows) && at.number == rows[want]:
+			if err := r.body(at, row); err != nil {
 				return err
 			}
 			want++
@@ -200,14 +191,14 @@ func (r *reader) scan(rows []uint64) error {
 	return nil
 }
 
-func (r *reader) body(number uint64, row eventlog.DerivedRow) error {
+func (r *reader) body(at body, row eventlog.DerivedRow) error {
 	r.read++
 	if row.At.Removals != r.removals {
 		return errRow
 	}
 	entries, err := decodeBody(row.Value)
 	if err == nil {
-		r.bodies[number] = entries
+		r.bodies[at] = entries
 	}
 	return err
 }
@@ -218,47 +209,33 @@ func (r *reader) entries(c *checkpoint, l fold.List, from, to int) ([][]byte, er
 	if err != nil {
 		return nil, err
 	}
-	if err := r.fetch(pieces); err != nil {
+	if err := r.fetch(l, pieces); err != nil {
 		return nil, err
 	}
-	return r.gather(pieces)
-}
-
-func (r *reader) gather(pieces []piece) (out [][]byte, err error) {
+	var out [][]byte
 	for _, p := range pieces {
-		body := r.bodies[p.row]
-		if p.from+p.n > len(body) {
+		entries := r.bodies[body{l, p.row}]
+		if p.from+p.n > len(entries) {
 			return nil, errRow
 		}
-		out = append(out, body[p.from:p.from+p.n]...)
+		out = append(out, entries[p.from:p.from+p.n]...)
+	}
+	if len(out) != to-from {
+		return nil, errRow
 	}
 	return out, nil
 }
 
 // restore makes the fold of a checkpoint.
 func (r *reader) restore(c *checkpoint) (*fold.Fold, error) {
-	var where [fold.Lists][]piece
-	var all []piece
-	for l := range where {
-		if fold.List(l) == fold.ListRest {
-			continue
-		}
-		var err error
-		if where[l], err = r.locate(nil, c, fold.List(l), 0, c.count(fold.List(l))); err != nil {
-			return nil, err
-		}
-		all = append(all, where[l]...)
-	}
-	if err := r.fetch(all); err != nil {
-		return nil, err
-	}
 	e := &fold.Entries{fold.ListRest: {c.rest}}
-	for l := range where {
-		if fold.List(l) == fold.ListRest {
+	for i := range e {
+		l := fold.List(i)
+		if l == fold.ListRest {
 			continue
 		}
 		var err error
-		if e[l], err = r.gather(where[l]); err != nil {
+		if e[l], err = r.entries(c, l, 0, c.count(l)); err != nil {
 			return nil, err
 		}
 	}

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"pgregory.net/rapid"
 
+	"github.com/agstore/agstore/agui"
 	"github.com/agstore/agstore/eventlog"
 	"github.com/agstore/agstore/eventlog/pebblelog"
 	"github.com/agstore/agstore/fold"
@@ -160,6 +162,7 @@ func (g *grove) check() {
 		t.Fatal(err)
 	}
 	g.equal("the head", head, replay.AtHead())
+	g.pages(head)
 	compare := func(what string, at replay.Point) {
 		view, err := replay.View(ctx, g.log, theThread, at, fold.Options{})
 		if err != nil {
@@ -172,6 +175,47 @@ func (g *grove) check() {
 	}
 	for seq := info.FirstSeq; seq <= info.LastSeq; seq += uint64(rapid.IntRange(1, 10).Draw(t, "skip")) {
 		compare(fmt.Sprint("seq ", seq), replay.AtSeq(seq))
+	}
+}
+
+// pages reads the transcript page by page from its end, once from what is stored
+// and once from memory: joined they are the transcript, and none parts a result
+// from its call without saying so (field-lessons L11).
+func (g *grove) pages(head *fold.View) {
+	cold := projection.New(g.log, projection.Options{})
+	for name, views := range map[string]*projection.Views{"stored": cold, "in memory": g.views} {
+		var joined []agui.Message
+		count := rapid.IntRange(1, 4).Draw(g.t, "count")
+		for before := 0; ; {
+			page, err := views.Page(g.t.Context(), theThread, projection.PageOptions{Before: before, Count: count})
+			if err != nil {
+				g.t.Fatal(err)
+			}
+			end := page.Total
+			if before > 0 {
+				end = before
+			}
+			if got := len(page.View.Messages); page.Total != len(head.Messages) || got != end-page.From || got < min(count, end) {
+				g.t.Fatalf("%s: a page of %d messages from %d on, of %d", name, len(page.View.Messages), page.From, page.Total)
+			}
+			if m := page.View.Messages; len(m) > 0 && page.Parted != (m[0].Role == agui.RoleTool) {
+				g.t.Fatalf("%s: parted: %v, and the first is %s", name, page.Parted, m[0].Role)
+			}
+			if page.Parted && page.From > 0 && len(page.View.Messages) < 100 {
+				g.t.Fatalf("%s: a result is parted from its call", name)
+			}
+			if string(page.View.State) != string(head.State) || len(page.View.PendingInterrupts) != len(head.PendingInterrupts) {
+				g.t.Fatalf("%s: state %s, %d questions", name, page.View.State, len(page.View.PendingInterrupts))
+			}
+			joined = append(slices.Clone(page.View.Messages), joined...)
+			if before = page.From; before == 0 {
+				break
+			}
+		}
+		a, b := (&fold.View{Messages: joined}).AppendJSON(nil), (&fold.View{Messages: head.Messages}).AppendJSON(nil)
+		if string(a) != string(b) {
+			g.t.Fatalf("%s: pages joined\n%s\nare not\n%s", name, a, b)
+		}
 	}
 }
 
@@ -206,6 +250,10 @@ func TestStoredViewsAreFoldsOfTheLog(t *testing.T) {
 				}
 			case 3, 4:
 				g.check()
+			case 8, 9:
+				if err := g.views.Apply(t.Context(), theThread); err != nil && !errors.Is(err, eventlog.ErrThreadNotFound) {
+					t.Fatal(err)
+				}
 			case 5, 6, 7:
 				if _, err := g.views.Head(t.Context(), theThread); err != nil {
 					t.Fatal(err)

@@ -57,12 +57,12 @@ type kept struct {
 	users  int // guarded by Views.mu: while there are some, it stays
 
 	mu       sync.Mutex
-	head     *follower      // nil: to be made
-	lineage  []agui.Segment // what the fold follows
-	seq      uint64         // up to where
-	removals uint64         // of the thread, that the fold knows of
-	next     uint64         // number of the next row of entries; 0: to be looked up
-	looked   uint64         // up to which seq runs that have ended were looked for
+	head     *follower          // nil: to be made
+	lineage  []agui.Segment     // what the fold follows
+	seq      uint64             // up to where
+	removals uint64             // of the thread, that the fold knows of
+	next     [fold.Lists]uint64 // numbers of the next rows of entries; 0: to be looked up
+	looked   uint64             // up to which seq runs that have ended were looked for
 }
 
 // New makes views of the threads of log.
@@ -139,7 +139,7 @@ func (v *Views) catchUp(ctx context.Context, k *kept) (eventlog.Thread, []agui.R
 	tree := eventlog.Tree(runs)
 	lineage := agui.Lineage(tree, info.Head)
 	if k.removals != info.Removals {
-		k.next, k.removals = 0, info.Removals
+		k.next, k.removals = [fold.Lists]uint64{}, info.Removals
 		k.head = nil
 	}
 	if k.head == nil || k.head.stale || !continues(k.lineage, k.seq, lineage, tree) {
