@@ -130,7 +130,7 @@ func Open(dir string, opts Options) (*Store, error) {
 		reducers: reducers,
 
 		dir: dir, opts: opts, log: log, backups: log,
-		hub:   feed.NewHub(log),
+		hub: feed.NewHub(log),
 		views: projection.New(log, projection.Options{
 			Fold: opts.Fold, Open: opts.OpenViews,
 			Failed: func(_ eventlog.ThreadKey, err error) {
