@@ -25,7 +25,7 @@ const pauseLimit = 2 * time.Second
 func (a *app) replayCommand() *cobra.Command {
 	var selected selection
 	var speed string
-	var follow, full bool
+	var follow, full, interactive bool
 	var serving replayServing
 	cmd := &cobra.Command{
 		Use:   "replay THREAD",
@@ -34,6 +34,8 @@ func (a *app) replayCommand() *cobra.Command {
 			"builds up, with tool calls, changes of state, interrupts and the ends of runs. Pauses are\n" +
 			"cut to two seconds. With --follow it goes on with what comes. With --json the records, an\n" +
 			"object a line, at the same pace.\n\n" +
+			"With -i, on a terminal, one steps through it: by event, run or message, forwards and back,\n" +
+			"with the transcript and the state as they were, and what each event changed.\n\n" +
 			"With --serve it offers the thread as an AG-UI agent, for a front end to be tried without a\n" +
 			"model: each run of a threadId is answered with the next recorded run, at the same pace, step\n" +
 			"by step, or with faults. A path that ends with /connect plays all of them.",
@@ -66,7 +68,13 @@ func (a *app) replayCommand() *cobra.Command {
 			if follow && serving.addr != "" {
 				return &usageError{text: "--serve and --follow exclude each other", hint: "agstore serve has the live thread: POST /v1/agents/NAME/connect"}
 			}
+			if interactive && (follow || a.json || serving.addr != "") {
+				return &usageError{text: "-i excludes --follow, --json and --serve"}
+			}
 			return a.with(ctx, want, func(c *client.Client) error {
+				if interactive {
+					return a.debug(ctx, c, args[0], opts)
+				}
 				if serving.addr != "" {
 					return a.serveReplay(ctx, &serving, faults, c, args[0], opts)
 				}
@@ -77,6 +85,7 @@ func (a *app) replayCommand() *cobra.Command {
 	}
 	selected.flags(a, cmd)
 	serving.flags(cmd)
+	cmd.Flags().BoolVarP(&interactive, "interactive", "i", false, "step through it: timeline, transcript and state at each event")
 	cmd.Flags().StringVar(&speed, "speed", "1x", "how many times as fast, or max: without pauses")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what comes")
 	cmd.Flags().BoolVar(&full, "full-pauses", false, "do not cut long pauses")

@@ -91,15 +91,9 @@ func (a *app) serveReplay(ctx context.Context, s *replayServing, opts api.Replay
 		opts.Step = a.steps(ctx)
 	}
 	if selected.Run == nil {
-		runs, err := c.Runs(ctx, thread)
-		if err != nil {
+		var err error
+		if selected.Run, err = headOf(ctx, c, thread); err != nil { // what the thread shows, without other branches
 			return err
-		}
-		for _, r := range runs {
-			if r.Head {
-				name := runName(r)
-				selected.Run = &name // what the thread shows, without other branches
-			}
 		}
 	}
 	handler, err := api.ServeReplay(ctx, func(ctx context.Context) iter.Seq2[eventlog.Record, error] {
