@@ -38,6 +38,8 @@ func ReadBackup(dir string) (eventlog.Backup, error) {
 // empty: all of it, or nothing. It checks every file. The store is another
 // incarnation than the one it was made of, so that cursors of that are known to
 // be of another life; runs that were being written are closed when it is opened.
-func Restore(ctx context.Context, backup, dir string) (eventlog.Backup, error) {
-	return pebblelog.Restore(ctx, backup, dir, pebblelog.Options{})
+// dir does not lie inside the backup. The file restored.json in it says of which
+// backup it was made, when, and why.
+func Restore(ctx context.Context, backup, dir string, why eventlog.RestoreOptions) (eventlog.Backup, error) {
+	return pebblelog.Restore(ctx, backup, dir, why, pebblelog.Options{})
 }

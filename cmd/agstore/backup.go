@@ -3,10 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -97,24 +94,30 @@ func (a *app) printBackup(done, dir string, b eventlog.Backup) error {
 
 func (a *app) restoreCommand() *cobra.Command {
 	var c consent
+	var reason, actor string
+	restore := func(ctx context.Context, backup string, dryRun bool) (eventlog.Backup, error) {
+		opts := eventlog.RestoreOptions{Reason: reason, Actor: actor, DryRun: dryRun}
+		if opts.Actor == "" {
+			opts.Actor = thisUser()
+		}
+		return agstore.Restore(ctx, backup, a.data, opts)
+	}
 	cmd := &cobra.Command{
 		Use:   "restore BACKUP",
 		Short: "Make a store of a backup",
 		Long: "Makes a store of the backup in the directory BACKUP, in the data directory, which must not\n" +
 			"exist or be empty. Every file is checked. The store is of another life than the one that was\n" +
 			"backed up: clients with cursors of that one are told so. Runs that were being written then\n" +
-			"are closed. In a pipe: data directory, time of the backup, position, files and bytes.",
+			"are closed. The file restored.json in the data directory says of which backup it was made,\n" +
+			"when, by whom and why. In a pipe: data directory, time of the backup, position, files and bytes.",
 		Example: "  agstore restore /backups/agstore-monday --data ./restored --dry-run",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.do(func(ctx context.Context, _ *cobra.Command, args []string) error {
 			if a.server != "" {
 				return &usageError{text: "--server: a restore makes a data directory", hint: "run it on that machine, with --data"}
 			}
-			b, err := agstore.ReadBackup(args[0])
+			b, err := restore(ctx, args[0], true)
 			if err != nil {
-				return err
-			}
-			if err := a.free(); err != nil {
 				return err
 			}
 			if c.dryRun {
@@ -124,27 +127,14 @@ func (a *app) restoreCommand() *cobra.Command {
 			if err := a.agree(ctx, &c, question); err != nil {
 				return err
 			}
-			if b, err = agstore.Restore(ctx, args[0], a.data); err != nil {
+			if b, err = restore(ctx, args[0], false); err != nil {
 				return err
 			}
 			return a.printBackup("restored "+printable(args[0]), a.data, b)
 		}),
 	}
 	consentFlags(cmd, &c)
+	cmd.Flags().StringVar(&reason, "reason", "", "why; kept in the data directory, in restored.json")
+	cmd.Flags().StringVar(&actor, "actor", "", "who asked for it; kept there too (default: the user of this process)")
 	return cmd
-}
-
-// free is an error if there is something in the data directory.
-func (a *app) free() error {
-	names, err := os.ReadDir(a.data)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return &eventlog.Error{
-		Op: "restore to " + a.data, Err: &eventlog.InvalidError{Reason: "the data directory is not empty"},
-		Hint: "name a new one with --data",
-	}
 }

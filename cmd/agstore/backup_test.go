@@ -35,7 +35,11 @@ func TestBackupAndRestore(t *testing.T) {
 	if _, err := os.Stat(other.data); !os.IsNotExist(err) {
 		t.Errorf("after --dry-run: %v", err)
 	}
-	other.ok("restore", backup, "--yes")
+	other.ok("restore", backup, "--yes", "--reason", "ticket 4711", "--actor", "ann")
+	note, err := os.ReadFile(filepath.Join(other.data, "restored.json"))
+	if text := string(note); err != nil || !strings.Contains(text, "ticket 4711") || !strings.Contains(text, "ann") || !strings.Contains(text, made.Incarnation) {
+		t.Errorf("restored.json: %v\n%s", err, note)
+	}
 	if got, want := other.ok("show", "t"), c.ok("show", "t"); got != want {
 		t.Errorf("restored:\n%s\nwas:\n%s", got, want)
 	}
@@ -74,6 +78,8 @@ func TestBackupRefusals(t *testing.T) {
 	backup := filepath.Join(dir, "b")
 	c.ok("backup", backup)
 	c.fails(exitUsage, "not empty", "restore", backup, "--yes")
+	c.fails(exitUsage, "not empty", "restore", backup, "--dry-run")
+	c.fails(exitUsage, "inside a backup", "restore", backup, "--dry-run", "--data", filepath.Join(backup, "d"))
 	other := newCLI(t)
 	other.fails(exitUsage, "nobody can be asked", "restore", backup)
 	lists, err := filepath.Glob(filepath.Join(backup, "MANIFEST-*"))

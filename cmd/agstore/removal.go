@@ -33,11 +33,18 @@ func (r *removing) flags(cmd *cobra.Command) {
 func (r *removing) request(dryRun bool) api.RemovalRequest {
 	in := api.RemovalRequest{Reason: r.reason, Actor: r.actor, DryRun: dryRun, TakeOver: r.force}
 	if in.Actor == "" {
-		if who, err := user.Current(); err == nil {
-			in.Actor = who.Username
-		}
+		in.Actor = thisUser()
 	}
 	return in
+}
+
+// thisUser is the user of this process; empty if it has no name.
+func thisUser() string {
+	who, err := user.Current()
+	if err != nil {
+		return ""
+	}
+	return who.Username
 }
 
 // remove shows what a removal would do, asks, does it and prints the receipt.

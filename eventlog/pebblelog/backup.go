@@ -13,7 +13,6 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 
@@ -71,7 +70,10 @@ func (l *Log) Backup(ctx context.Context, dir string) (eventlog.Backup, error) {
 	if ctx.Err() != nil {
 		return fail(ctx.Err())
 	}
-	row := backupRow{time: b.Time.UnixMicro(), position: b.Position, upTo: math.MaxUint64, dir: b.Dir}
+	row := backupRow{
+		time: b.Time.UnixMicro(), position: b.Position, upTo: math.MaxUint64, dir: b.Dir,
+		incarnation: b.Incarnation, format: uint64(b.Format),
+	}
 	// A note whose writing was broken off would name a backup that never was.
 	key, err := l.noteBackup(context.WithoutCancel(ctx), nil, row)
 	if err != nil {
@@ -134,9 +136,11 @@ func (l *Log) mayBackup(b *eventlog.Backup) error {
 			return err
 		}
 		b.Dir = abs
-		if rel, err := filepath.Rel(l.dir, abs); err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
-			return &eventlog.InvalidError{Reason: "a backup is not kept inside the data directory: " + abs}
-		}
+	}
+	if within, err := within(l.opts.FS, b.Dir, l.dir); err != nil {
+		return err
+	} else if within {
+		return &eventlog.InvalidError{Reason: "a backup is not kept inside the data directory: " + b.Dir}
 	}
 	if _, err := l.opts.FS.Stat(b.Dir); err == nil {
 		return &eventlog.InvalidError{Reason: b.Dir + " exists; a backup makes a new directory"}
@@ -374,7 +378,8 @@ func (l *Log) writeRows(ctx context.Context, rows func(put func(key, value []byt
 	return err
 }
 
-// Backups lists the backups that were made of the log, the oldest first. Whether
+// Backups lists the backups that were made of the log, the oldest first; those
+// that a restored log brought are of the incarnation they were made of. Whether
 // they still exist is not known to it; the number of files and bytes is not kept.
 func (l *Log) Backups(ctx context.Context) (out []eventlog.Backup, err error) {
 	err = l.reading("list backups", eventlog.ThreadKey{}, func() error {
@@ -383,7 +388,7 @@ func (l *Log) Backups(ctx context.Context) (out []eventlog.Backup, err error) {
 			row, err := d.backup(value)
 			out = append(out, eventlog.Backup{
 				Dir: row.dir, Time: moment(row.time), Position: row.position,
-				Incarnation: l.meta.incarnation, Format: FormatVersion,
+				Incarnation: row.incarnation, Format: int(row.format),
 			})
 			return errors.Join(err, ctx.Err())
 		})

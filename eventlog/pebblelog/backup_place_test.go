@@ -94,7 +94,7 @@ func TestReceiptsKnowBackupsUnderWay(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pebblelog.Restore(ctx, "b", "r", opts); err != nil {
+	if _, err := pebblelog.Restore(ctx, "b", "r", eventlog.RestoreOptions{}, opts); err != nil {
 		t.Fatal(err)
 	}
 	if l, err = pebblelog.Open("r", opts); err != nil {
@@ -202,7 +202,7 @@ func TestRestorePlace(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := pebblelog.Restore(ctx, backup, place, pebblelog.Options{}); err != nil {
+		if _, err := pebblelog.Restore(ctx, backup, place, eventlog.RestoreOptions{}, pebblelog.Options{}); err != nil {
 			t.Fatalf("there %v: %v", there, err)
 		}
 		if l, err = pebblelog.Open(place, pebblelog.Options{}); err != nil {
@@ -221,7 +221,7 @@ func TestRestorePlace(t *testing.T) {
 	mounted := &watchFS{FS: vfs.Default, renaming: func(name string) error {
 		return &os.LinkError{Op: "rename", Old: name, Err: syscall.EBUSY}
 	}}
-	if _, err := pebblelog.Restore(ctx, backup, filepath.Clean(place), pebblelog.Options{FS: mounted}); !errors.Is(err, eventlog.ErrInvalid) {
+	if _, err := pebblelog.Restore(ctx, backup, filepath.Clean(place), eventlog.RestoreOptions{}, pebblelog.Options{FS: mounted}); !errors.Is(err, eventlog.ErrInvalid) {
 		t.Errorf("to a mount point: %v, want %v", err, eventlog.ErrInvalid)
 	}
 	if names, err := os.ReadDir(place); err != nil || len(names) != 0 {

@@ -79,7 +79,7 @@ func TestBackupWhileWriting(t *testing.T) {
 // restored restores a backup and checks what it has.
 func restored(t *testing.T, opts pebblelog.Options, backup, dir, source string, known *told) {
 	t.Helper()
-	if _, err := pebblelog.Restore(context.Background(), backup, dir, opts); err != nil {
+	if _, err := pebblelog.Restore(context.Background(), backup, dir, eventlog.RestoreOptions{}, opts); err != nil {
 		t.Fatal(err)
 	}
 	l, err := pebblelog.Open(dir, opts)
@@ -114,7 +114,7 @@ func TestRestoreClosesRuns(t *testing.T) {
 	if _, err := w.Append(ctx, []byte(`{"type":"CUSTOM","name":"later"}`)); err != nil {
 		t.Error(err)
 	}
-	if _, err := pebblelog.Restore(ctx, "backup", "restored", opts); err != nil {
+	if _, err := pebblelog.Restore(ctx, "backup", "restored", eventlog.RestoreOptions{}, opts); err != nil {
 		t.Fatal(err)
 	}
 	other, err := pebblelog.Open("restored", opts)
@@ -182,7 +182,7 @@ func TestBackupAndRestoreKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			made := len(cuts.left)
-			if _, err := pebblelog.Restore(ctx, "backup", "restored", opts); err != nil {
+			if _, err := pebblelog.Restore(ctx, "backup", "restored", eventlog.RestoreOptions{}, opts); err != nil {
 				t.Fatal(err)
 			}
 			cuts.on.Store(false)
@@ -265,7 +265,7 @@ func TestRestoreChecksFiles(t *testing.T) {
 		whole := contents(t, disk, path)
 		for what, bad := range map[string][]byte{"longer": append(append([]byte(nil), whole...), 0), "other": flipped(whole)} {
 			put(t, disk, path, bad)
-			_, err := pebblelog.Restore(ctx, "backup", "restored", opts)
+			_, err := pebblelog.Restore(ctx, "backup", "restored", eventlog.RestoreOptions{}, opts)
 			if !errors.Is(err, eventlog.ErrCorrupt) {
 				t.Errorf("%s of %s: %v", what, name, err)
 			}
@@ -276,12 +276,12 @@ func TestRestoreChecksFiles(t *testing.T) {
 		if err := disk.Remove(path); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := pebblelog.Restore(ctx, "backup", "restored", opts); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := pebblelog.Restore(ctx, "backup", "restored", eventlog.RestoreOptions{}, opts); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("without %s: %v", name, err)
 		}
 		put(t, disk, path, whole)
 	}
-	if _, err := pebblelog.Restore(ctx, "backup", "restored", opts); err != nil {
+	if _, err := pebblelog.Restore(ctx, "backup", "restored", eventlog.RestoreOptions{}, opts); err != nil {
 		t.Errorf("the whole backup: %v", err)
 	}
 }
@@ -372,11 +372,11 @@ func TestBackupRefusals(t *testing.T) {
 		{"Nothing", filepath.Join(dir, "nothing"), filepath.Join(dir, "new"), eventlog.ErrNotFound},
 		{"OverAStore", backup, data, eventlog.ErrInvalid},
 	} {
-		if _, err := pebblelog.Restore(ctx, test.backup, test.dir, pebblelog.Options{}); !errors.Is(err, test.want) {
+		if _, err := pebblelog.Restore(ctx, test.backup, test.dir, eventlog.RestoreOptions{}, pebblelog.Options{}); !errors.Is(err, test.want) {
 			t.Errorf("%s: %v, want %v", test.name, err, test.want)
 		}
 	}
-	if _, err := pebblelog.Restore(gone, backup, filepath.Join(dir, "new"), pebblelog.Options{}); !errors.Is(err, context.Canceled) {
+	if _, err := pebblelog.Restore(gone, backup, filepath.Join(dir, "new"), eventlog.RestoreOptions{}, pebblelog.Options{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled restore: %v", err)
 	}
 }

@@ -32,7 +32,7 @@ const (
 	threadVersion = 2
 	commitVersion = 2
 	leaseVersion  = 2
-	backupVersion = 2
+	backupVersion = 3
 )
 
 // typeNumbers gives the types of AG-UI 1.0 their numbers in a record header,
@@ -177,6 +177,10 @@ type (
 		position uint64 // up to which everything is in it
 		upTo     uint64 // up to which something may be in it; the highest: it was never completed
 		dir      string
+		// Of the log when it was made; a restored log is of another. Empty and 0:
+		// not known, noted before version 3.
+		incarnation string
+		format      uint64
 	}
 	keyRow struct {
 		first, last uint64
@@ -327,11 +331,13 @@ func (e *encoder) lease(r leaseRow) []byte {
 }
 
 func (e *encoder) backup(r backupRow) []byte {
-	e.beginVersion(backupVersion, 4)
+	e.beginVersion(backupVersion, 6)
 	e.time(r.time)
 	e.uint(r.position)
 	e.uint(r.upTo)
 	e.text(r.dir)
+	e.text(r.incarnation)
+	e.uint(r.format)
 	return e.finish()
 }
 
@@ -542,12 +548,15 @@ func (d *decoder) lease(value []byte) (r leaseRow, err error) {
 }
 
 func (d *decoder) backup(value []byte) (r backupRow, err error) {
-	version := d.begin(value, 3, 4)
+	version := d.begin(value, 3, 4, 6)
 	r.time, r.position, r.upTo = d.time(), d.uint(), math.MaxUint64
-	if version >= backupVersion {
+	if version >= 2 {
 		r.upTo = d.uint()
 	}
 	r.dir = d.text()
+	if version >= 3 {
+		r.incarnation, r.format = d.text(), d.uint()
+	}
 	return r, d.end()
 }
 

@@ -98,7 +98,7 @@ func again(fs *vfs.MemFS, dir string, opts pebblelog.Options) error {
 func restoredFaults(fs *vfs.MemFS, b backup, h history.History) []error {
 	ctx := context.Background()
 	opts := pebblelog.Options{FS: fs.CrashClone(vfs.CrashCloneCfg{}), Now: lifetime(lives)}
-	if _, err := pebblelog.Restore(ctx, b.dir, "restored", opts); err != nil {
+	if _, err := pebblelog.Restore(ctx, b.dir, "restored", eventlog.RestoreOptions{}, opts); err != nil {
 		return []error{err}
 	}
 	l, err := pebblelog.Open("restored", opts)

@@ -324,7 +324,7 @@ func TestDerivedRowsInABackup(t *testing.T) {
 	}
 	for i := range 3 {
 		dir := fmt.Sprint("r", i)
-		if _, err := Restore(ctx, fmt.Sprint("b", i), dir, opts); err != nil {
+		if _, err := Restore(ctx, fmt.Sprint("b", i), dir, eventlog.RestoreOptions{}, opts); err != nil {
 			t.Fatal(err)
 		}
 		r, err := Open(dir, opts)

@@ -173,12 +173,20 @@ func (l *Log) checkRemoval(r *removal) error {
 	if err := l.checkKey(r.op, r.key); err != nil {
 		return err
 	}
-	for _, f := range []struct{ what, text string }{{"reason", r.opts.Reason}, {"actor", r.opts.Actor}} {
+	if err := checkNotes(r.opts.Reason, r.opts.Actor); err != nil {
+		return r.fail(err, "")
+	}
+	return nil
+}
+
+// checkNotes refuses a reason or an actor that cannot be kept.
+func checkNotes(reason, actor string) error {
+	for _, f := range []struct{ what, text string }{{"reason", reason}, {"actor", actor}} {
 		if len(f.text) > maxRemovalText {
-			return r.fail(&eventlog.TooLargeError{What: f.what, Size: len(f.text), Limit: maxRemovalText}, "")
+			return &eventlog.TooLargeError{What: f.what, Size: len(f.text), Limit: maxRemovalText}
 		}
 		if !agui.IsText(f.text) {
-			return r.fail(&eventlog.InvalidError{Reason: "the " + f.what + " is not UTF-8"}, "")
+			return &eventlog.InvalidError{Reason: "the " + f.what + " is not UTF-8"}
 		}
 	}
 	return nil

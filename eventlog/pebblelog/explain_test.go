@@ -38,7 +38,7 @@ func parts(text string) (out []part) {
 var kindsOfKeys = map[byte][]explained{
 	prefixStore: {
 		{name: "store", special: "m", fields: parts("format, incarnation:text, created")},
-		{name: "backup", special: "b", key: parts("number:u64"), fields: parts("time, position, up to, directory:text")},
+		{name: "backup", special: "b", key: parts("number:u64"), fields: parts("time, position, up to, directory:text, incarnation:text, format")},
 	},
 	prefixName:      {{name: "name", key: parts("n:u16, scope:n, thread id:rest"), fields: parts("ordinal")}},
 	prefixThread:    {{name: "thread", key: parts("ordinal:u64"), fields: parts("scope:text, thread id:text, created, position, runs, head, epoch, generation, first seq, first run, state, chain key:bytes, chain start, chain base:bytes")}},

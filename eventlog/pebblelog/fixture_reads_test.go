@@ -115,7 +115,11 @@ func describeStore(t *testing.T, l *Log) []byte {
 	}
 	made, err := l.Backups(ctx)
 	for _, b := range made {
-		b.Format = FormatLifecycle // it is not kept: the list has that of the build
+		if b.Incarnation == "" {
+			// Noted before version 3 of its row: then the list had that of the build
+			// and of the store.
+			b.Format, b.Incarnation = FormatLifecycle, l.meta.incarnation
+		}
 		line(backupLine{b}, nil)
 	}
 	if err != nil {

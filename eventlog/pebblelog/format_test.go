@@ -78,7 +78,7 @@ func TestValuesRoundTrip(t *testing.T) {
 		k := keyRow{first: u("first"), last: u("last"), digest: digest, position: u("position"), time: i("time")}
 		gotKey, err := d.key(e.key(k))
 		same("key", gotKey, k, err)
-		ba := backupRow{time: i("time"), position: u("position"), upTo: u("upTo"), dir: s("dir")}
+		ba := backupRow{time: i("time"), position: u("position"), upTo: u("upTo"), dir: s("dir"), incarnation: s("incarnation"), format: u("format")}
 		gotBackup, err := d.backup(e.backup(ba))
 		same("backup", gotBackup, ba, err)
 		st := storeRow{format: u("format"), incarnation: s("incarnation"), created: i("created")}
@@ -180,6 +180,14 @@ func TestFirstFormatIsRead(t *testing.T) {
 	e.uint(5)
 	e.text("d")
 	if b, err := d.backup(e.finish()); err != nil || b != (backupRow{time: 4, position: 5, upTo: math.MaxUint64, dir: "d"}) {
+		t.Errorf("backup: %+v, %v", b, err)
+	}
+	e.beginVersion(2, 4)
+	e.time(4)
+	e.uint(5)
+	e.uint(6)
+	e.text("d")
+	if b, err := d.backup(e.finish()); err != nil || b != (backupRow{time: 4, position: 5, upTo: 6, dir: "d"}) {
 		t.Errorf("backup: %+v, %v", b, err)
 	}
 }

@@ -193,14 +193,14 @@ func checkBackup(t *testing.T, s *swept, l *pebblelog.Log, disk *vfs.MemFS) {
 	if err != nil || !known {
 		t.Errorf("a backup is there that the log does not know: %+v, %v", made, err)
 	}
-	if _, err := pebblelog.Restore(t.Context(), "backup", name, pebblelog.Options{FS: disk}); err != nil {
+	if _, err := pebblelog.Restore(t.Context(), "backup", name, eventlog.RestoreOptions{}, pebblelog.Options{FS: disk}); err != nil {
 		t.Fatalf("the backup is not whole: %v", err)
 	}
 	s.whole(t, disk, name)
 }
 
 func sweepRestore(ctx context.Context, s *swept) error {
-	_, err := pebblelog.Restore(ctx, "before", "copy", s.opts)
+	_, err := pebblelog.Restore(ctx, "before", "copy", eventlog.RestoreOptions{}, s.opts)
 	s.copied = err == nil
 	return err
 }
@@ -211,7 +211,7 @@ func checkRestore(t *testing.T, s *swept, _ *pebblelog.Log, disk *vfs.MemFS) {
 		if s.copied {
 			t.Error("the store that was restored is not there")
 		}
-		if _, err := pebblelog.Restore(t.Context(), "before", "copy", pebblelog.Options{FS: disk}); err != nil {
+		if _, err := pebblelog.Restore(t.Context(), "before", "copy", eventlog.RestoreOptions{}, pebblelog.Options{FS: disk}); err != nil {
 			t.Fatalf("restore again: %v", err)
 		}
 	}

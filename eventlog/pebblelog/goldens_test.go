@@ -32,7 +32,7 @@ func goldens() (out []golden) {
 	h := recordHeader{position: 7, time: goldenTime, run: 1, typ: agui.TypeTextMessageContent, origin: eventlog.OriginAgent}
 
 	add(storeKey(), e.store(storeRow{format: FormatVersion, incarnation: "00112233445566778899aabbccddeeff", created: goldenTime}))
-	add(backupKey(1), e.backup(backupRow{time: goldenTime, position: 300, upTo: math.MaxUint64, dir: "/backups/1"}))
+	add(backupKey(1), e.backup(backupRow{time: goldenTime, position: 300, upTo: math.MaxUint64, dir: "/backups/1", incarnation: "00112233445566778899aabbccddeeff", format: FormatVersion}))
 	add(nameKey(thread), e.name(1))
 	add(threadRowKey(1), e.thread(threadRow{
 		key: thread, created: goldenTime, position: 6, runs: 2, head: 2, epoch: 3,

@@ -2,10 +2,12 @@ package pebblelog
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"syscall"
+	"time"
 
 	"github.com/agstore/agstore/eventlog"
 )
@@ -16,11 +18,14 @@ import (
 // were being written when the backup was made are closed as abandoned when the
 // store is opened, whoever wrote them.
 //
+// The store's directory gets a file restored.json, which says of which backup it
+// was made, when, why and for whom.
+//
 // A restore that fails or is killed leaves no directory of that name, or the
 // empty one that was there.
-func Restore(ctx context.Context, backup, dir string, opts Options) (eventlog.Backup, error) {
+func Restore(ctx context.Context, backup, dir string, why eventlog.RestoreOptions, opts Options) (eventlog.Backup, error) {
 	opts = opts.withDefaults()
-	m, err := restore(ctx, backup, dir, opts)
+	m, err := restore(ctx, backup, dir, why, opts)
 	if err == nil {
 		return m.Backup, nil
 	}
@@ -37,8 +42,11 @@ func Restore(ctx context.Context, backup, dir string, opts Options) (eventlog.Ba
 
 func restoring(backup string) string { return "restore the backup in " + backup }
 
-func restore(ctx context.Context, backup, dir string, opts Options) (m backupManifest, err error) {
+func restore(ctx context.Context, backup, dir string, why eventlog.RestoreOptions, opts Options) (m backupManifest, err error) {
 	disk := opts.FS
+	if err := checkNotes(why.Reason, why.Actor); err != nil {
+		return m, &eventlog.Error{Op: restoring(backup), Err: err}
+	}
 	if m, err = readBackup(backup, disk); err != nil {
 		return m, err
 	}
@@ -48,9 +56,14 @@ func restore(ctx context.Context, backup, dir string, opts Options) (m backupMan
 	if dir, err = path(dir, opts); err != nil { // without a slash at its end
 		return m, err
 	}
+	if within, err := within(disk, dir, backup); err != nil {
+		return m, err
+	} else if within {
+		return m, &eventlog.InvalidError{Reason: "a store is not made inside a backup, which would be none any more: " + dir}
+	}
 	toTarget := func(err error) error { return target(restoring(backup), dir, err) }
 	empty, err := mayRestore(dir, opts)
-	if err != nil {
+	if err != nil || why.DryRun {
 		return m, err
 	}
 	part := dir + partSuffix
@@ -88,7 +101,11 @@ func restore(ctx context.Context, backup, dir string, opts Options) (m backupMan
 			return m, fmt.Errorf("%w: %s is not the file that was backed up", eventlog.ErrCorrupt, e.Name)
 		}
 	}
-	if err := newLifeIn(part, opts); err != nil {
+	err = newLifeIn(part, opts)
+	if err == nil {
+		err = noteRestore(part, backup, m.Backup, why, opts)
+	}
+	if err != nil {
 		if onTarget(err) {
 			err = toTarget(err)
 		}
@@ -98,6 +115,33 @@ func restore(ctx context.Context, backup, dir string, opts Options) (m backupMan
 		return m, toTarget(err)
 	}
 	return m, nil
+}
+
+// restoredFile, in the directory of a store that was made of a backup, says so.
+// It is for people.
+const restoredFile = "restored.json"
+
+// restored is what restoredFile holds.
+type restored struct {
+	Time   time.Time       `json:"time"`
+	Reason string          `json:"reason"`
+	Actor  string          `json:"actor"`
+	From   string          `json:"from"`   // where the backup was then
+	Backup eventlog.Backup `json:"backup"` // as it describes itself
+}
+
+func noteRestore(dir, backup string, made eventlog.Backup, why eventlog.RestoreOptions, opts Options) error {
+	from, err := path(backup, opts)
+	if err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(restored{
+		Time: opts.Now().UTC().Truncate(time.Second), Reason: why.Reason, Actor: why.Actor, From: from, Backup: made,
+	}, "", " ")
+	if err != nil {
+		return err
+	}
+	return replaceFile(opts.FS, dir, restoredFile, append(text, '\n'))
 }
 
 // mayRestore refuses a directory that holds anything, and says whether there is
