@@ -37,7 +37,7 @@ type row struct {
 }
 
 // rows are all rows in the order they are run and shown in.
-func rows() []row { return slices.Concat(foldRows(), logRows()) }
+func rows() []row { return slices.Concat(foldRows(), logRows(), viewRows()) }
 
 // bench is what rows are run with.
 type bench struct {
