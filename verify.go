@@ -87,9 +87,13 @@ func (s *Store) verifyView(ctx context.Context, key eventlog.ThreadKey, yield fu
 	fault := func(detail string, args ...any) bool {
 		return yield(Finding{Fault: &eventlog.Fault{Kind: eventlog.FaultView, Thread: key, Place: "view", Detail: fmt.Sprintf(detail, args...)}}, nil)
 	}
+	which := ""
 	for range 3 { // a thread that is being written moves on
 		kept, err := scope.View(ctx, key.Thread)
-		var anew *fold.View
+		var stored, anew *fold.View
+		if err == nil {
+			stored, err = scope.ViewAt(ctx, key.Thread, replay.AtHead())
+		}
 		if err == nil {
 			anew, err = replay.Anew(ctx, s.log, key, replay.AtHead(), s.opts.Fold)
 		}
@@ -101,7 +105,13 @@ func (s *Store) verifyView(ctx context.Context, key eventlog.ThreadKey, yield fu
 		case err != nil:
 			return fault("it cannot be folded: %v", err)
 		}
-		if string(kept.AppendJSON(nil)) != string(anew.AppendJSON(nil)) {
+		right := string(anew.AppendJSON(nil))
+		if string(kept.AppendJSON(nil)) != right {
+			which = "kept"
+			continue
+		}
+		if string(stored.AppendJSON(nil)) != right {
+			which = "stored"
 			continue
 		}
 		for _, d := range anew.Diagnostics {
@@ -111,7 +121,7 @@ func (s *Store) verifyView(ctx context.Context, key eventlog.ThreadKey, yield fu
 		}
 		return true
 	}
-	return fault("the kept view is not what its records fold to")
+	return fault("the %s view is not what its records fold to", which)
 }
 
 // VerifyDir looks for faults in the log of a store that no process holds, and

@@ -1,6 +1,7 @@
 package agstore
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/agstore/agstore/eventlog"
@@ -50,5 +51,63 @@ func TestVerifyComparesViews(t *testing.T) {
 		if f.Kind != eventlog.FaultView || f.Thread != scope.key("wrong") {
 			t.Errorf("found %v", f)
 		}
+	}
+}
+
+// A stored view that is not what its records fold to is found, though its rows
+// are whole.
+func TestVerifyFindsAWrongStoredView(t *testing.T) {
+	store, err := Open("", Options{InMemory: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	ctx, scope := t.Context(), store.Scope("s")
+	var events [][]byte
+	for _, e := range []string{
+		`{"type":"RUN_STARTED","threadId":"t","runId":"r"}`,
+		`{"type":"TEXT_MESSAGE_CHUNK","messageId":"m","delta":"what was really said"}`,
+		`{"type":"RUN_FINISHED","threadId":"t","runId":"r"}`,
+	} {
+		events = append(events, []byte(e))
+	}
+	if _, err := scope.Append(ctx, "t", events...); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := scope.View(ctx, "t"); err != nil { // stores it, if it is not yet
+		t.Fatal(err)
+	}
+	rows := store.Log().(eventlog.Derived)
+	space := eventlog.Space{Scope: "s", Thread: "t", Owner: "view"}
+	at, err := rows.DerivedAt(ctx, space)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong := eventlog.DerivedBatch{From: at, To: at}
+	for row, err := range rows.DerivedScan(ctx, space, eventlog.ScanOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if value := bytes.Replace(row.Value, []byte("really"), []byte("hardly"), 1); !bytes.Equal(value, row.Value) {
+			wrong.Changes = append(wrong.Changes, eventlog.DerivedChange{Key: row.Key, Value: value})
+		}
+	}
+	if len(wrong.Changes) != 1 {
+		t.Fatalf("the message is in %d rows", len(wrong.Changes))
+	}
+	if err := rows.DerivedWrite(ctx, space, wrong); err != nil {
+		t.Fatal(err)
+	}
+	var found []eventlog.Fault
+	for f, err := range store.Verify(ctx, eventlog.VerifyOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Fault != nil {
+			found = append(found, *f.Fault)
+		}
+	}
+	if len(found) != 1 || found[0].Kind != eventlog.FaultView {
+		t.Errorf("found %v", found)
 	}
 }

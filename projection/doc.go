@@ -2,11 +2,16 @@
 //
 // [Views] answers what a thread looks like now. It keeps the folds of the
 // threads asked for most recently and, when asked again, folds only the records
-// that have come since; a thread that is not among them is folded from its log.
-// A view is always a function of the log: kept or folded afresh, it is the same.
+// that have come since. Beside a log that keeps derived rows it stores
+// checkpoints, from which a thread that is not in memory, a run ([Fold]) or a
+// page of a transcript ([Views.Page]) is read without the records before it
+// (docs/views.md). A view is always a function of the log: kept, stored or folded
+// afresh, it is the same.
 //
 //	views := projection.New(log, projection.Options{})
+//	go views.Run(ctx, log) // stores views as commits arrive, until ctx ends
 //	view, err := views.Head(ctx, thread)
+//	page, err := views.Page(ctx, thread, projection.PageOptions{Count: 20})
 //
 // A [Reducer] is a projection of one's own: a function that makes a state of the
 // records of each thread, or of all threads of a scope. [Keep] keeps such states

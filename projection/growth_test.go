@@ -2,9 +2,11 @@ package projection_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/agstore/agstore/eventlog"
 	"github.com/agstore/agstore/eventlog/pebblelog"
@@ -187,5 +189,62 @@ func TestPageOfALongThread(t *testing.T) {
 		if want := fmt.Sprintf("m%d", page.From); page.View.Messages[0].ID != want {
 			t.Errorf("the first is %s, want %s", page.View.Messages[0].ID, want)
 		}
+	}
+}
+
+// Run stores what is committed, behind the log, until it is ended.
+func TestRunStoresViews(t *testing.T) {
+	log, err := pebblelog.Open("", pebblelog.Options{InMemory: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	now := make(chan time.Time)
+	close(now)
+	views := projection.New(log, projection.Options{
+		After:  func(time.Duration) <-chan time.Time { return now },
+		Failed: func(_ eventlog.ThreadKey, err error) { t.Error(err) },
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		views.Run(ctx, log)
+	}()
+	cold := projection.New(log, projection.Options{})
+	for i := range 3 {
+		added, err := log.Append(ctx, theThread, eventlog.Batch{Origin: eventlog.OriginImport, Events: [][]byte{
+			fmt.Appendf(nil, `{"type":"RUN_STARTED","threadId":"t","runId":"r%d"}`, i),
+			fmt.Appendf(nil, `{"type":"TEXT_MESSAGE_CHUNK","messageId":"m%d","delta":%q}`, i, strings.Repeat("word ", 100)),
+			fmt.Appendf(nil, `{"type":"RUN_FINISHED","threadId":"t","runId":"r%d"}`, i),
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := views.Wait(ctx, added.Position); err != nil {
+			t.Fatal(err)
+		}
+		page, err := cold.Page(ctx, theThread, projection.PageOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if page.Rows == 0 || page.Total != i+1 {
+			t.Errorf("after run %d: %d messages, %d rows read: it is not stored", i, page.Total, page.Rows)
+		}
+		cold = projection.New(log, projection.Options{})
+	}
+	if _, err := log.Erase(ctx, theThread, eventlog.RemoveOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := views.Wait(ctx, log.Watermark()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cold.Page(ctx, theThread, projection.PageOptions{}); !errors.Is(err, eventlog.ErrErased) {
+		t.Errorf("a page of an erased thread: %v", err)
+	}
+	cancel()
+	<-done
+	if err := views.Wait(ctx, log.Watermark()+1); !errors.Is(err, context.Canceled) {
+		t.Errorf("waiting for what will not come: %v", err)
 	}
 }
