@@ -99,7 +99,7 @@ func TestSnapshotsOfTheWholeAreNotStoredAgain(t *testing.T) {
 	var messages []string
 	distinct := 0
 	for i := range runs {
-		text := strings.Repeat(fmt.Sprintf("word%d ", i), 60)
+		text := strings.Repeat(fmt.Sprintf("word%d ", i), 30)
 		distinct += len(text)
 		messages = append(messages, fmt.Sprintf(`{"id":"message-%d","role":"user","content":%q}`, i, text))
 		whole := "[" + strings.Join(messages, ",") + "]"
@@ -154,7 +154,7 @@ func TestStoredViewsOfText(t *testing.T) {
 // The newest 50 of very many messages are found without the others (issue 5,
 // must hold 4).
 func TestPageOfALongThread(t *testing.T) {
-	runs, each := 2000, 50
+	runs, each := 1000, 100
 	if testing.Short() {
 		runs = 200
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"sync"
 
 	"github.com/agstore/agstore/agui"
@@ -115,13 +116,9 @@ func (v *Views) apply(ctx context.Context, thread eventlog.ThreadKey) error {
 		if after == 0 {
 			return nil
 		}
-		onHead := make(map[agui.RunKey]bool)
-		for _, s := range k.lineage {
-			onHead[s.Run] = true
-		}
 		for i := range runs {
 			run := &runs[i]
-			if onHead[run.Key] || run.Running() || run.LastSeq <= after {
+			if run.LastSeq <= after || run.Running() || slices.ContainsFunc(k.lineage, func(s agui.Segment) bool { return s.Run == run.Key }) {
 				continue
 			}
 			f, err := v.openAt(ctx, k, agui.Lineage(runs, run.Key), runs, run.LastSeq)
