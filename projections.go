@@ -8,25 +8,19 @@ import (
 	"github.com/agstore/agstore/projection"
 )
 
-// Projections says where the projections of Options are, in their order.
-func (s *Store) Projections() []projection.Status {
-	var out []projection.Status
-	for _, p := range s.reducers.All() {
-		out = append(out, p.Status())
-	}
-	return out
+// Projections says where the projections of Options are, in their order, and
+// behind them those that the store has only the rows of, by name: another program
+// keeps them, or none any more.
+func (s *Store) Projections(ctx context.Context) ([]projection.Status, error) {
+	return s.reducers.Stored(ctx)
 }
 
 // RebuildProjection makes a projection anew, with answers from what there is
 // meanwhile, and returns when that is done. progress, if given, is told how far it
-// is. ErrNotFound if Options have no such projection. See
-// projection.Reduced.Rebuild.
+// is. One that Options do not have is made anew when the program that has it opens
+// the store; ErrNotFound if nothing is stored of it either.
 func (s *Store) RebuildProjection(ctx context.Context, name string, progress func(projection.Status)) error {
-	p, err := s.reducers.Get(name)
-	if err != nil {
-		return err
-	}
-	return p.Rebuild(ctx, progress)
+	return s.reducers.Rebuild(ctx, name, progress)
 }
 
 // WaitProjected returns once a projection has everything up to a position of the

@@ -44,7 +44,11 @@ func TestProjections(t *testing.T) {
 	store, a := open(1)
 	look := func() string {
 		t.Helper()
-		for _, st := range store.Projections() {
+		all, err := store.Projections(ctx)
+		if err != nil || len(all) != 2 {
+			t.Fatal(all, err)
+		}
+		for _, st := range all {
 			if err := store.WaitProjected(ctx, st.Name, store.Log().Watermark()); err != nil {
 				t.Fatal(err)
 			}

@@ -137,6 +137,8 @@ func New(store *agstore.Store, opts Options) (*Server, error) {
 		"GET /v1/backups":                      owners(s.backups),
 		"POST /v1/backups":                     owners(s.backup),
 		"GET /v1/verify":                       owners(s.verify),
+		"GET /v1/projections":                  owners(s.projections),
+		"POST /v1/projections/{name}/rebuild":  owners(s.rebuild),
 		"POST /v1/agents/{agent}/run":          s.run,
 		"POST /v1/agents/{agent}/connect":      s.connect,
 		"GET /v1/threads":                      s.threads,

@@ -3,7 +3,6 @@ package projection
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/agstore/agstore/eventlog"
@@ -28,15 +27,21 @@ type control struct {
 	Next   build  `json:"next"`   // what is being made
 	Target uint64 `json:"target"` // position at which Next takes over
 	Drop   []int  `json:"drop"`   // builds whose rows are to be removed
+	Global bool   `json:"global"`
+	// Rebuild: somebody who could not do it asked for another build.
+	Rebuild bool `json:"rebuild,omitempty"`
 }
 
-const controlKey = "control"
+const (
+	controlKey  = "control"
+	ownerPrefix = "p:"
+)
 
-func (p *Reduced) controlSpace() eventlog.Space {
-	return eventlog.Space{Owner: "p:" + p.reducer.Name}
+func controlSpace(name string) eventlog.Space { return eventlog.Space{Owner: ownerPrefix + name} }
+
+func ownerOf(name string, b build) string {
+	return fmt.Sprintf("%s%s#%d", ownerPrefix, name, b.Number)
 }
-
-func ownerOf(name string, b build) string { return fmt.Sprintf("p:%s#%d", name, b.Number) }
 
 // space is where a build keeps the rows of a thread, or of a scope, or its own.
 func (p *Reduced) space(b build, scope, thread string) eventlog.Space {
@@ -53,27 +58,23 @@ func (c *control) current() build {
 
 // load reads which builds there are, and decides which is to be kept.
 func (p *Reduced) load(ctx context.Context) error {
-	var c control
-	row, err := p.log.DerivedGet(ctx, p.controlSpace(), []byte(controlKey))
-	switch {
-	case err == nil:
-		if json.Unmarshal(row.Value, &c) != nil {
-			c = control{} // it is made anew
-		}
-	case !errors.Is(err, eventlog.ErrNotFound) && !errors.Is(err, eventlog.ErrCorrupt):
+	c, err := readControl(ctx, p.log, p.reducer.Name)
+	if err != nil {
 		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.saved = c
 	version := p.reducer.Version
-	if !p.opts.ReadOnly && c.current().Version != version {
-		if c.Next.Number != 0 && c.Active.Version == version {
+	c.Global = p.reducer.Global
+	if !p.opts.ReadOnly && (c.current().Version != version || c.Rebuild) {
+		if !c.Rebuild && c.Next.Number != 0 && c.Active.Version == version {
 			c.Drop = append(c.Drop, c.Next.Number) // somebody has gone back
 			c.Next, c.Target = build{}, 0
 		} else {
 			c.renew(version, p.log.Watermark())
 		}
+		c.Rebuild = false
 	}
 	p.control = c
 	p.status.Building, p.status.Target, p.status.Serving = c.Next.Number != 0, c.Target, c.Active.Version
@@ -115,7 +116,7 @@ func (p *Reduced) save(ctx context.Context) error {
 	if to.Position == 0 {
 		return nil
 	}
-	err = p.log.DerivedWrite(ctx, p.controlSpace(), eventlog.DerivedBatch{
+	err = p.log.DerivedWrite(ctx, controlSpace(p.reducer.Name), eventlog.DerivedBatch{
 		Anew: true, To: to, Changes: []eventlog.DerivedChange{{Key: []byte(controlKey), Value: text}},
 	})
 	if err == nil {

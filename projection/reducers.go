@@ -34,6 +34,7 @@ type ReducersOptions struct {
 // Reducers keeps user projections up to date, each by a goroutine of its own,
 // until it is closed.
 type Reducers struct {
+	log    Log
 	all    []*Reduced
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
@@ -49,7 +50,7 @@ func Keep(log Log, reducers []Reducer, opts ReducersOptions) (*Reducers, error) 
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &Reducers{cancel: cancel}
+	s := &Reducers{log: log, cancel: cancel}
 	for _, r := range reducers {
 		err := r.check()
 		if err == nil && s.find(r.Name) != nil {
@@ -60,7 +61,7 @@ func Keep(log Log, reducers []Reducer, opts ReducersOptions) (*Reducers, error) 
 			return nil, err
 		}
 		p := &Reduced{reducer: r, log: log, opts: opts, changed: make(chan struct{})}
-		p.status = Status{Name: r.Name, Version: r.Version, Global: r.Global}
+		p.status = Status{Name: r.Name, Version: r.Version, Global: r.Global, Kept: true}
 		s.all = append(s.all, p)
 	}
 	for _, p := range s.all {
@@ -131,6 +132,8 @@ type Status struct {
 	Name    string
 	Version int
 	Global  bool
+	// Kept: it is kept up to date here. Not, if there are only its rows.
+	Kept bool
 	// Position up to which all commits have gone into it.
 	Position uint64
 	// Building: it is being made anew, because there was none of its version or

@@ -87,7 +87,7 @@ func (a *app) command() *cobra.Command {
 		a.demoCommand(), a.demoServerCommand(), a.serveCommand(),
 		a.importCommand(), a.exportCommand(), a.showCommand(), a.replayCommand(),
 		a.threadsCommand(), a.runsCommand(), a.diffCommand(), a.branchCommand(), a.dismissCommand(), a.foldCommand(),
-		a.backupCommand(), a.restoreCommand(), a.verifyCommand(),
+		a.backupCommand(), a.restoreCommand(), a.verifyCommand(), a.rebuildCommand(),
 		a.eraseCommand(), a.clearCommand(), a.redactCommand(), a.retainCommand(), a.receiptsCommand(),
 		a.versionCommand(),
 		&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitHelp()},
