@@ -82,7 +82,14 @@ func (p *Reduced) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.status.Position = at.Position
+	redo, err := p.redoing(ctx, c.current())
+	if err != nil {
+		return err
+	}
+	// With states yet to be made anew it is nowhere, for who waits.
+	if p.status.Position = at.Position; redo {
+		p.status.Position = 0
+	}
 	return nil
 }
 

@@ -3,7 +3,6 @@ package projection
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/agstore/agstore/eventlog"
 )
@@ -45,6 +44,10 @@ func (p *Reduced) ofScopes(ctx context.Context, b build, commits []eventlog.Comm
 		own = append(own, eventlog.DerivedChange{Key: []byte(knownScope + scope)})
 	}
 	for scope := range w.redo {
+		// Gone before the position says that the removal was seen.
+		if err := p.log.DerivedDrop(ctx, p.space(b, scope, "")); err != nil {
+			return nil, false, err
+		}
 		own = append(own, eventlog.DerivedChange{Key: []byte(knownScope + scope)}, eventlog.DerivedChange{Key: []byte(redoScope + scope)})
 	}
 	return own, len(w.redo) > 0, nil
@@ -147,21 +150,31 @@ func (w *sweep) write(position uint64) error {
 	return nil
 }
 
+// redoOptions select the scopes that are noted to be made anew; as many as are
+// made so at once.
+func redoOptions() eventlog.ScanOptions {
+	return eventlog.ScanOptions{From: []byte(redoScope), To: []byte(redoScope[:1] + "\x01"), Limit: stepCommits}
+}
+
+// redoing reports whether there are any.
+func (p *Reduced) redoing(ctx context.Context, b build) (bool, error) {
+	for _, err := range p.log.DerivedScan(ctx, p.space(b, "", ""), redoOptions()) {
+		return true, err
+	}
+	return false, nil
+}
+
 // redo makes the states of scopes anew that are noted for it, up to where the
 // build is.
 func (p *Reduced) redo(ctx context.Context, b build, at eventlog.At) error {
 	own := p.space(b, "", "")
 	only := make(map[string]bool)
 	var done []eventlog.DerivedChange
-	for row, err := range p.log.DerivedScan(ctx, own, eventlog.ScanOptions{From: []byte(redoScope)}) {
+	for row, err := range p.log.DerivedScan(ctx, own, redoOptions()) {
 		if err != nil {
 			return err
 		}
-		scope, ok := strings.CutPrefix(string(row.Key), redoScope)
-		if !ok || len(only) == stepCommits {
-			break
-		}
-		only[scope] = true
+		only[string(row.Key[len(redoScope):])] = true
 		done = append(done, eventlog.DerivedChange{Key: row.Key, Delete: true})
 	}
 	if len(only) == 0 {

@@ -177,3 +177,42 @@ func TestNewVersionOfManyCommits(t *testing.T) {
 		t.Errorf("version %d, %v", s.Version, err)
 	}
 }
+
+// A process that ends between the writes by which a state is made anew leaves
+// nothing of before for who waits.
+func TestKilledBeforeAStateIsMadeAnew(t *testing.T) {
+	k := &kit{t: t, fs: vfs.NewMem()}
+	k.open(totals())
+	k.say("a", "t1", "stays")
+	k.say("a", "t2", "goes")
+	k.catchUp()
+	k.reducers.Close()
+	if _, err := k.log.Clear(k.ctx, key("a", "t2"), eventlog.RemoveOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for writes := 1; writes <= 4; writes++ {
+		log := &killed{Log: k.log, left: writes, late: true, dead: make(chan struct{})}
+		var err error
+		if k.reducers, err = projection.Keep(log, []projection.Reducer{totals()}, projection.ReducersOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if writes < 4 {
+			<-log.dead
+		}
+		k.reducers.Close()
+		// Whoever opens it next and waits sees nothing of before.
+		k.keep(totals())
+		if err := k.projection("totals").WaitFor(k.ctx, k.log.Watermark()); err != nil {
+			t.Fatal(err)
+		}
+		for _, fault := range k.faults("a") {
+			t.Error(fault)
+		}
+		k.reducers.Close()
+		if _, err := k.log.Clear(k.ctx, key("a", "t2"), eventlog.RemoveOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k.keep()
+	k.close()
+}
