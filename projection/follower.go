@@ -20,7 +20,7 @@ type follower struct {
 	broken bool        // it cannot be stored
 	stale  bool        // another one is to be made of what is stored
 	tail   int         // bytes of the events since
-	cost   int         // of the row of the last checkpoint
+	cost   int         // about how long the row of the next checkpoint will be
 	wrote  int         // bytes of all its rows
 }
 
@@ -94,7 +94,7 @@ func begin(r *reader, lineage []agui.Segment, tree []agui.Run, to uint64) (*foll
 	if err != nil {
 		return nil, err
 	}
-	return &follower{fold: restored, last: c.seq, stored: c, cost: len(c.rest) + 64, wrote: len(c.rest) + 64}, nil
+	return &follower{fold: restored, last: c.seq, stored: c, cost: rowCost(c), wrote: rowCost(c)}, nil
 }
 
 // openAt makes the follower of a lineage. Rows that cannot be used are dropped:
@@ -216,9 +216,12 @@ func (v *Views) store(ctx context.Context, k *kept, f *follower, at place) error
 		k.next = [fold.Lists]uint64{}
 		return err
 	}
-	f.stored, f.tail, f.cost, f.wrote = c, 0, len(value), wrote+len(value)
+	f.stored, f.tail, f.cost, f.wrote = c, 0, rowCost(c), wrote+len(value)
 	return nil
 }
+
+// rowCost is about how long the row of the checkpoint behind c will be.
+func rowCost(c *checkpoint) int { return len(c.rest) + 64 }
 
 // bodySize is how many entries go into one row.
 func bodySize(entries [][]byte) int {
