@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/agstore/agstore/api"
@@ -224,6 +225,46 @@ func TestConnectModeErrors(t *testing.T) {
 		}
 		if !errors.Is(failed, eventlog.ErrConflict) {
 			t.Errorf("%s with a cursor of another life: %v", mode, failed)
+		}
+	}
+}
+
+// Clients join in every mode while a run is written as fast as it can be: each
+// ends with every piece once.
+func TestConnectModesWhileARunIsWritten(t *testing.T) {
+	const pieces = 400
+	b := newBench(t, says())
+	all := []string{started("s1"), `{"type":"TEXT_MESSAGE_START","messageId":"m","role":"assistant"}`, `{"type":"STATE_SNAPSHOT","snapshot":{"l":[]}}`}
+	for i := range pieces {
+		all = append(all, fmt.Sprintf(`{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"%d "}`, i), fmt.Sprintf(`{"type":"STATE_DELTA","delta":[{"op":"add","path":"/l/-","value":%d}]}`, i))
+	}
+	all = append(all, `{"type":"TEXT_MESSAGE_END","messageId":"m"}`, finished("s1"))
+	want := holds(t, all)
+	var wg sync.WaitGroup
+	got := make([][]string, 9)
+	join := func(n int) {
+		for e, err := range b.client.Connect(b.ctx, "helper", []byte(input("t", "x")), client.ConnectOptions{Mode: modes[n%3]}) {
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if len(e.Data) > 0 {
+				got[n] = append(got[n], string(e.Data))
+			}
+		}
+	}
+	for i, line := range all {
+		if _, err := b.scope.Append(b.ctx, "t", []byte(line)); err != nil {
+			t.Fatal(err)
+		}
+		if n := i / 80; i%80 == 40 && n < len(got) {
+			wg.Go(func() { join(n) })
+		}
+	}
+	wg.Wait()
+	for n, events := range got {
+		if held := holds(t, events); held != want {
+			t.Errorf("client %d, %s: it has\n%s", n, modes[n%3], held)
 		}
 	}
 }

@@ -313,12 +313,15 @@ func (w *talk) end() {
 
 func (w *talk) over() { w.running, w.open = false, map[string][]string{} }
 
-// start begins the next run, which answers what is pending.
+// start begins the next run, which answers what is pending, mostly.
 func (w *talk) start() {
 	w.runs++
 	resume := ""
-	for i, id := range w.pending {
-		if i > 0 {
+	for _, id := range w.pending {
+		if w.n(4) == 0 {
+			continue
+		}
+		if resume != "" {
 			resume += ","
 		}
 		resume += fmt.Sprintf(`{"interruptId":%q,"status":"resolved","payload":true}`, id)
