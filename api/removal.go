@@ -193,10 +193,24 @@ func noteGap(w http.ResponseWriter, info eventlog.Thread, after uint64) {
 func (o *stream) gap(g *eventlog.GapError) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.buf = fmt.Appendf(o.buf[:0], "event: gap\ndata: {\"from\":%d,\"to\":%d,\"reason\":%q}\n\n", g.From, g.To, g.Reason)
+	if o.format == formatRecords {
+		o.buf = append(AppendGap(o.buf[:0], g), '\n')
+	} else {
+		o.buf = append(appendGap(append(o.buf[:0], "event: gap\ndata: "...), g), "\n\n"...)
+	}
 	o.send()
 	if o.live {
 		o.flush()
 	}
 	return o.failed == nil
+}
+
+// AppendGap appends a gap as it stands among records: one JSON object on one
+// line, {"gap":{"from":…,"to":…,"reason":…}}, without the line's end.
+func AppendGap(out []byte, g *eventlog.GapError) []byte {
+	return append(appendGap(append(out, `{"gap":`...), g), '}')
+}
+
+func appendGap(out []byte, g *eventlog.GapError) []byte {
+	return fmt.Appendf(out, `{"from":%d,"to":%d,"reason":%q}`, g.From, g.To, g.Reason)
 }

@@ -216,7 +216,8 @@ func runEntry(run eventlog.Run, head agui.RunKey) Run {
 }
 
 // events sends stored events and, with follow, those to come. Parameters:
-// after, to (seqs), run (its lineage), follow, format (sse, jsonl, records).
+// after, to (seqs), run (its lineage), follow, format (sse, jsonl, records), gaps
+// (of records: those in front of the first too).
 func (s *Server) events(w http.ResponseWriter, r *http.Request, name string) error {
 	scope := s.scope(r)
 	f, err := formatOf(r)
@@ -266,6 +267,10 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, name string) err
 	if err := gone(info, after); err != nil {
 		return err
 	}
+	gaps, err := boolParam(r, "gaps")
+	if err != nil {
+		return err
+	}
 	noteGap(w, info, after)
 	records := scope.Read(r.Context(), name, opts)
 	if follow {
@@ -273,9 +278,12 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, name string) err
 	}
 	out, stop := s.newStream(w, f, follow)
 	defer stop()
+	if gaps && f == formatRecords && after == 0 && opts.Lineage == nil && info.FirstSeq > 1 {
+		out.gap(&eventlog.GapError{From: 1, To: info.FirstSeq - 1, Reason: eventlog.RemovalClear})
+	}
 	for rec, err := range records {
-		if gap := (*eventlog.GapError)(nil); f == formatSSE && errors.As(err, &gap) {
-			if !out.gap(gap) {
+		if gap := (*eventlog.GapError)(nil); f != formatJSONL && errors.As(err, &gap) {
+			if !out.gap(gap) || to > 0 && to <= gap.To {
 				return nil
 			}
 			continue

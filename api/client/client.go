@@ -280,6 +280,7 @@ type EventOptions struct {
 	Run    *string // the lineage of this run
 	Follow bool    // go on with those to come
 	Format string  // "jsonl" (events; the default) or "records" (with seq, time, run …)
+	Gaps   bool    // of records: say also what was removed in front of the first
 }
 
 // Events yields lines: events or records, each one JSON object.
@@ -299,6 +300,9 @@ func (c *Client) Events(ctx context.Context, thread string, opts EventOptions) i
 	}
 	if opts.Follow {
 		query.Set("follow", "true")
+	}
+	if opts.Gaps {
+		query.Set("gaps", "true")
 	}
 	return func(yield func([]byte, error) bool) {
 		resp, err := c.do(ctx, http.MethodGet, threadPath(thread, "/events"), query, nil)

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -12,7 +13,9 @@ import (
 )
 
 // Records yields the records of a thread. It is Events in the format "records",
-// read back.
+// read back. One error is no end: an [eventlog.GapError] says that the thread was
+// cleared while it was followed or, with Gaps, before; what is there comes behind
+// it.
 func (c *Client) Records(ctx context.Context, thread string, opts EventOptions) iter.Seq2[eventlog.Record, error] {
 	opts.Format = "records"
 	return func(yield func(eventlog.Record, error) bool) {
@@ -21,7 +24,7 @@ func (c *Client) Records(ctx context.Context, thread string, opts EventOptions) 
 			if err == nil {
 				r, err = readRecord(line)
 			}
-			if !yield(r, err) || err != nil {
+			if !yield(r, err) || err != nil && !errors.Is(err, eventlog.ErrGap) {
 				return
 			}
 		}
@@ -40,9 +43,17 @@ func readRecord(line []byte) (eventlog.Record, error) {
 		Echo     bool            `json:"echo"`
 		Redacted bool            `json:"redacted"`
 		Event    json.RawMessage `json:"event"`
+		Gap      *struct {
+			From   uint64           `json:"from"`
+			To     uint64           `json:"to"`
+			Reason eventlog.Removal `json:"reason"`
+		} `json:"gap"`
 	}
 	if err := json.Unmarshal(line, &fields); err != nil {
 		return eventlog.Record{}, &eventlog.Error{Op: "read records", Err: fmt.Errorf("%w: %w", eventlog.ErrUnavailable, err)}
+	}
+	if g := fields.Gap; g != nil {
+		return eventlog.Record{}, &eventlog.Error{Op: "read records", Err: &eventlog.GapError{From: g.From, To: g.To, Reason: g.Reason}}
 	}
 	// Ids by our own reading: encoding/json has no lone surrogates.
 	run, _ := agui.Unquote(fields.Run)

@@ -40,6 +40,19 @@ func readEnvelope(line []byte) *envelope {
 	return &e
 }
 
+// isGap reports whether a line of the format "records" says what was removed (see
+// api.AppendGap).
+func isGap(line []byte) bool {
+	if !bytes.HasPrefix(line, []byte(`{"gap":`)) {
+		return false
+	}
+	var e struct {
+		Gap  *eventlog.GapError `json:"gap"`
+		Type *string            `json:"type"`
+	}
+	return json.Unmarshal(line, &e) == nil && e.Gap != nil && e.Type == nil
+}
+
 // refusal is an input that is not what it should be.
 type refusal struct{ text string }
 

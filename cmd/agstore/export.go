@@ -80,7 +80,8 @@ func (a *app) exportCommand() *cobra.Command {
 		Use:   "export THREAD [FILE]",
 		Short: "Write out the events of a thread",
 		Long: "Writes the stored events, byte for byte: as JSONL, as server-sent events, or as records,\n" +
-			"which have everything that is stored beside the event. agstore import of an export gives\n" +
+			"which have everything that is stored beside the event. Of a thread that was cleared, records\n" +
+			"begin with {\"gap\":{\"from\":…,\"to\":…,\"reason\":…}}; else that is said on standard error. agstore import of an export gives\n" +
 			"the same view. A FILE is there wholly or, if the export fails, as it was before.\n\n" +
 			"JSONL and server-sent events leave out when and in which run an event was stored, and the\n" +
 			"echoes: where agstore serve recorded a run, its own RUN_STARTED is there, with the user's\n" +
@@ -108,7 +109,11 @@ func (a *app) exportCommand() *cobra.Command {
 				return err
 			}
 			return a.with(ctx, reading, func(c *client.Client) error {
+				opts.Gaps = true
 				records := records(ctx, c, args[0], opts)
+				if format != "records" {
+					records = a.tellGaps(records)
+				}
 				if len(args) == 1 {
 					return write(a.io.out, format, records)
 				}
@@ -124,17 +129,38 @@ func (a *app) exportCommand() *cobra.Command {
 	return cmd
 }
 
-// export writes records in a format. An agent's own start of a run that the
+// tellGaps says on standard error which records were removed, where the format
+// has no place for it.
+func (a *app) tellGaps(records iter.Seq2[eventlog.Record, error]) iter.Seq2[eventlog.Record, error] {
+	return func(yield func(eventlog.Record, error) bool) {
+		for r, err := range records {
+			if gap := (*eventlog.GapError)(nil); errors.As(err, &gap) {
+				fmt.Fprintln(a.io.err, "agstore: "+gapText(gap))
+			} else if !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
+func gapText(g *eventlog.GapError) string {
+	return fmt.Sprintf("seq %d to %d were removed (%v)", g.From, g.To, g.Reason)
+}
+
+// export writes records in a format, which has a place for gaps if it is records. An agent's own start of a run that the
 // store had started is in records alone.
 func export(w io.Writer, format string, records iter.Seq2[eventlog.Record, error]) error {
 	out := bufio.NewWriterSize(w, 64<<10)
 	var buf []byte
 	for r, err := range records {
-		if err != nil {
+		gap := (*eventlog.GapError)(nil)
+		if err != nil && !errors.As(err, &gap) {
 			return errors.Join(err, out.Flush())
 		}
 		buf = buf[:0]
 		switch {
+		case gap != nil:
+			buf = append(api.AppendGap(buf, gap), '\n')
 		case format == "records":
 			buf = append(api.AppendRecord(buf, r), '\n')
 		case isEchoOfAgent(r):

@@ -74,6 +74,9 @@ func (r *eventReader) next() (item, error) {
 		if len(line) == 0 {
 			continue
 		}
+		if (r.records || !r.knows) && isGap(line) {
+			continue
+		}
 		if !r.knows {
 			r.knows, r.sse, r.records = true, isSSE(line), readEnvelope(line) != nil
 		}

@@ -236,6 +236,15 @@ func verb(t agui.Type) string {
 	return "finished"
 }
 
+// gap shows that what came before was removed: what follows is another history.
+func (p *player) gap(g *eventlog.GapError) {
+	p.endLine()
+	p.say(p.paint(yellow, gapText(g)) + "\n")
+	p.run, p.half = agui.RunKey{}, ""
+	clear(p.names)
+	clear(p.told)
+}
+
 // note shows one line.
 func (p *player) note(r eventlog.Record, mark style, text string) {
 	p.endLine()

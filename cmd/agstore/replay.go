@@ -78,6 +78,7 @@ func (a *app) replayCommand() *cobra.Command {
 				if serving.addr != "" {
 					return a.serveReplay(ctx, &serving, faults, c, args[0], opts)
 				}
+				opts.Gaps = true
 				return a.play(replay.Pace(ctx, records(ctx, c, args[0], opts), factor, limit))
 			})
 		}),
@@ -114,12 +115,18 @@ func (a *app) play(records iter.Seq2[eventlog.Record, error]) (err error) {
 		err = errors.Join(err, out.Flush())
 	}()
 	for r, err := range records {
-		if err != nil {
+		gap := (*eventlog.GapError)(nil)
+		switch {
+		case errors.As(err, &gap) && a.json:
+			_, err = out.Write(append(api.AppendGap(nil, gap), '\n'))
+		case gap != nil:
+			err = nil
+			p.gap(gap)
+		case err != nil:
 			return err
-		}
-		if a.json {
+		case a.json:
 			_, err = out.Write(append(api.AppendRecord(nil, r), '\n'))
-		} else {
+		default:
 			p.record(r)
 		}
 		if err = errors.Join(err, out.Flush()); err != nil {

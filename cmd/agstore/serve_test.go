@@ -121,6 +121,57 @@ func TestReplayFollows(t *testing.T) {
 	}
 }
 
+// A replay that follows a thread which is cleared says so and goes on with what
+// comes, in this process and beside another; an export says it too.
+func TestReplayFollowsAcrossAClear(t *testing.T) {
+	for _, held := range []bool{true, false} {
+		t.Run(fmt.Sprintf("held=%v", held), func(t *testing.T) {
+			c := newCLI(t)
+			if held {
+				c.hold(true)
+			}
+			c.with(turn("r1", "", "one")).ok("import", "t", "-")
+			ctx, cancel := context.WithCancel(t.Context())
+			follower := *c
+			pr, pw := io.Pipe()
+			follower.ctx, follower.out = ctx, pw
+			ended := make(chan result, 1)
+			go func() { ended <- follower.run("replay", "t", "--follow", "--speed", "max", "--json") }()
+			lines := bufio.NewReader(pr)
+			read := func(want ...string) {
+				t.Helper()
+				for _, begin := range want {
+					if line, err := lines.ReadString('\n'); err != nil || !strings.HasPrefix(line, begin) {
+						t.Fatalf("%q, %v; want %s", line, err, begin)
+					}
+				}
+			}
+			read(`{"seq":1,`, `{"seq":2,`, `{"seq":3,`, `{"seq":4,`, `{"seq":5,`)
+			c.ok("clear", "t", "--yes")
+			read(`{"gap":{"from":5,"to":5,"reason":"clear"}}` + "\n")
+			c.with(turn("r2", "", "two")).ok("import", "t", "-")
+			read(`{"seq":6,`, `{"seq":7,`, `{"seq":8,`, `{"seq":9,`, `{"seq":10,`)
+			records := c.ok("export", "t", "--format", "records")
+			if !strings.HasPrefix(records, `{"gap":{"from":1,"to":5,"reason":"clear"}}`+"\n"+`{"seq":6,`) {
+				t.Errorf("export begins with %.100s", records)
+			}
+			if r := c.run("export", "t"); r.code != 0 || strings.Contains(r.out, "gap") || r.err != "agstore: seq 1 to 5 were removed (clear)\n" {
+				t.Errorf("export as jsonl: exit %d, says %q\n%s", r.code, r.err, r.out)
+			}
+			if got := c.with(records).ok("import", "copy", "-"); got != "1\t5\n" {
+				t.Errorf("import of the records: %q", got)
+			}
+			if got := c.ok("replay", "t", "--speed", "max"); !strings.HasPrefix(got, "seq 1 to 5 were removed (clear)\n") {
+				t.Errorf("replay begins with %.100s", got)
+			}
+			cancel()
+			if r := <-ended; r.code != int(exitInterrupted) {
+				t.Errorf("exit %d: %s", r.code, r.err)
+			}
+		})
+	}
+}
+
 // scripted is an agent that answers every run with the same frames.
 func scripted(t *testing.T, events ...string) *httptest.Server {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
