@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -34,6 +36,9 @@ func (a *app) importCommand() *cobra.Command {
 			"was cut off can be repeated.\n\n" +
 			"With --messages the file is a JSON list of AG-UI messages, an existing history. It becomes\n" +
 			"one run: its RUN_STARTED, with the messages as its input, and its RUN_FINISHED.\n\n" +
+			"--verify strict looks at the whole stream first, in memory and by itself: if the official\n" +
+			"client would refuse an event, nothing of the file is written. Else all is written as it is,\n" +
+			"and the views say what is wrong with it; record and off are the same here.\n\n" +
 			"In a pipe: the first and the last seq, on one line.",
 		Example: "  agstore import thread-1 events.jsonl\n  curl -sN $AGENT | agstore import thread-1 - --idempotency-key nightly-7\n  agstore import thread-2 --messages history.json --run before",
 		Args:    cobra.ExactArgs(2),
@@ -41,6 +46,12 @@ func (a *app) importCommand() *cobra.Command {
 			im.expect = optional(cmd, "expect-seq", &expect)
 			if im.runID != "" && !im.messages {
 				return &usageError{text: "--run: the events of a stream name their runs", hint: "--run is for --messages"}
+			}
+			if !slices.Contains(verifyModes, im.verify) {
+				return &usageError{text: fmt.Sprintf("--verify %s: record, strict or off", im.verify)}
+			}
+			if im.verify == "strict" && im.messages {
+				return &usageError{text: "--verify strict: messages are no stream of events", hint: "it excludes --messages"}
 			}
 			return im.run(ctx, args[0], args[1])
 		}),
@@ -50,6 +61,8 @@ func (a *app) importCommand() *cobra.Command {
 	cmd.Flags().StringVar(&im.key, "idempotency-key", "", "append only what was not appended under this key before")
 	cmd.Flags().BoolVar(&im.messages, "messages", false, "the file is a JSON list of AG-UI messages")
 	cmd.Flags().StringVar(&im.runID, "run", "", "the id of the run that holds the messages; without it one by the key, or a random one")
+	cmd.Flags().StringVar(&im.verify, "verify", "record", "strict: write nothing of a stream with a fault; record or off: write it as it is")
+	a.complete(cmd, "verify", verifyModes...)
 	return cmd
 }
 
@@ -60,6 +73,7 @@ type importer struct {
 	expect   *uint64
 	messages bool   // the input is a list of messages, not a stream
 	runID    string // of the messages
+	verify   string // one of verifyModes
 
 	client *client.Client
 	thread string
@@ -87,6 +101,11 @@ func (im *importer) run(ctx context.Context, thread, file string) error {
 	}
 	defer stop()
 	im.thread, im.done.Thread = thread, thread
+	if im.verify == "strict" {
+		if in, err = withoutFault(in); err != nil {
+			return im.failed(file, err)
+		}
+	}
 	err = im.with(ctx, writing, func(c *client.Client) error {
 		im.client = c
 		if im.messages {
@@ -99,6 +118,20 @@ func (im *importer) run(ctx context.Context, thread, file string) error {
 	}
 	im.done.Duplicate = im.done.Events > 0 && !im.fresh
 	return im.print()
+}
+
+// withoutFault reads a stream to its end and gives it again; an error at the first
+// thing in it that the official client would refuse.
+func withoutFault(in io.Reader) (io.Reader, error) {
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return nil, err
+	}
+	events, lines, err := readStream(bytes.NewReader(text), nil)
+	if err == nil {
+		err = firstFault(events, lines)
+	}
+	return bytes.NewReader(text), err
 }
 
 // copy reads the input to its end and appends it batch by batch.

@@ -444,3 +444,22 @@ func TestExportFile(t *testing.T) {
 		t.Errorf("beside the file: %v, %v", entries, err)
 	}
 }
+
+// A strict import of a stream with a fault is refused with its line, and writes
+// nothing of the file, also of what comes before and in other batches.
+func TestImportStrict(t *testing.T) {
+	c := newCLI(t)
+	good := turn("r1", "", "one")
+	bad := good + strings.Repeat(strings.ReplaceAll(turn("r2", "", "two"), "\n", "\n\n"), 1) + `{"type":"TOOL_CALL_END","toolCallId":"nobody"}` + "\n"
+	c.fails(exitRefused, "line ", "import", "t", c.file("bad.jsonl", bad), "--verify", "strict")
+	c.with(good).ok("import", "t", "-", "--verify", "strict")
+	c.with(bad).fails(exitRefused, fmt.Sprintf("line %d", strings.Count(bad, "\n")), "import", "t", "-", "--verify", "strict")
+	if got, want := c.ok("export", "t"), good; got != want {
+		t.Errorf("after the refusal:\n%s\nwant\n%s", got, want)
+	}
+	for i, mode := range []string{"record", "off"} {
+		c.with(bad).ok("import", fmt.Sprint("as-it-is", i), "-", "--verify", mode)
+	}
+	c.with(good).fails(exitUsage, "--verify", "import", "t", "-", "--verify", "loose")
+	c.with("[]").fails(exitUsage, "--messages", "import", "t", "-", "--messages", "--verify", "strict")
+}

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/agstore/agstore/api/client"
 )
@@ -454,7 +453,6 @@ func TestServeTells(t *testing.T) {
 	}
 	begin(t, url, "writer", "t1", "r2")
 	begin(t, url, "a b", "t2", "r3")
-	began := time.Now()
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -470,9 +468,6 @@ func TestServeTells(t *testing.T) {
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("it ended with %v", err)
-	}
-	if took := time.Since(began); took >= stopPatience {
-		t.Errorf("it took %v", took)
 	}
 	for _, want := range []string{"closed run r2 of thread t1: AGSTORE_STOPPED", "closed run r3 of thread t2: AGSTORE_STOPPED"} {
 		if !strings.Contains(string(rest), want) {
