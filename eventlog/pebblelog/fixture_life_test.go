@@ -50,6 +50,7 @@ func fixtureLife(t *testing.T, l *Log) {
 		talk(thread, "first")
 		entry(thread, "", eventlog.Entry{Kind: "title", Body: []byte("of " + thread)})
 	}
+	fixtureDerived(t, l)
 	must(l.Backup(ctx, "backup"))
 	must(l.Erase(ctx, key("erased"), eventlog.RemoveOptions{Reason: "asked to", Actor: "somebody"}))
 	must(l.Clear(ctx, key("cleared"), eventlog.RemoveOptions{Reason: "a fresh start"}))

@@ -17,7 +17,7 @@ import (
 )
 
 // fixtureVersions are the formats of which a store is kept.
-var fixtureVersions = []int{1, 2}
+var fixtureVersions = []int{1, 2, 3}
 
 func fixtureReads(t *testing.T, version int) []byte {
 	t.Helper()
@@ -47,6 +47,9 @@ func TestFixturesOpen(t *testing.T) {
 			fixtureGoesOn(t, l)
 			if version >= FormatLifecycle {
 				fixtureLifeGoesOn(t, l)
+			}
+			if version >= FormatViews {
+				fixtureDerivedGoesOn(t, l)
 			}
 			for range 2 {
 				if l.meta.format != FormatVersion {

@@ -113,6 +113,7 @@ func describeStore(t *testing.T, l *Log) []byte {
 			line(receiptLine{r}, err)
 		}
 	}
+	describeDerived(t, l, line)
 	made, err := l.Backups(ctx)
 	for _, b := range made {
 		if b.Incarnation == "" {
