@@ -27,8 +27,13 @@ func TestRecoveryPassesByWhatIsDamaged(t *testing.T) {
 		"NoRow":      func(s *spoiling) { s.delete(threadRowKey(bad)) },
 		"Lease":      func(s *spoiling) { s.set(leaseKey(bad, 1), []byte{leaseVersion, 0x91, 1}) },
 		"Record":     func(s *spoiling) { s.set(recordKey(bad, 1), []byte{valueVersion, 1, 2, 3, 4, 5}) },
-		"Run":        func(s *spoiling) { s.set(runRowKey(bad, 1), []byte{valueVersion}) },
-		"Name":       func(s *spoiling) { s.set(nameKey(eventlog.ThreadKey{Scope: "s", Thread: "3"}), []byte{valueVersion}) },
+		"NoRecord": func(s *spoiling) {
+			for seq := range uint64(9) {
+				s.delete(recordKey(bad, seq+1))
+			}
+		},
+		"Run":  func(s *spoiling) { s.set(runRowKey(bad, 1), []byte{valueVersion}) },
+		"Name": func(s *spoiling) { s.set(nameKey(eventlog.ThreadKey{Scope: "s", Thread: "3"}), []byte{valueVersion}) },
 		"Keys": func(s *spoiling) {
 			s.set([]byte{prefixLease, 1}, nil)
 			s.set([]byte{prefixPending, 1}, nil)

@@ -257,7 +257,7 @@ func (a *applied) countOpen(l *Log, d *decoder, runs []agui.Run) error {
 			runs[i].Events, runs[i].LastSeq = 0, 0
 		}
 	}
-	return a.scanRecords(l, d, from, func(seq uint64, h recordHeader, _ []byte) error {
+	err := a.scanRecords(l, d, from, func(seq uint64, h recordHeader, _ []byte) error {
 		i, ok := a.place(h.run, len(runs))
 		if !ok || !runs[i].Running() {
 			return nil
@@ -270,6 +270,12 @@ func (a *applied) countOpen(l *Log, d *decoder, runs []agui.Run) error {
 		}
 		return nil
 	})
+	for _, r := range runs {
+		if err == nil && r.Running() && r.Events == 0 {
+			err = errDamaged // a run begins with a record
+		}
+	}
+	return err
 }
 
 // observeOpen tells the tracker what its running runs have open.
