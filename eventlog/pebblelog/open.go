@@ -23,7 +23,8 @@ type Log struct {
 	lock io.Closer
 	meta storeRow
 
-	witness witness
+	witnessing sync.Mutex
+	witness    witness
 
 	// The engine. Who has entered the life may use it, and the committer.
 	db       *pebble.DB // nil: there is none at the moment

@@ -22,7 +22,7 @@ func (l *Log) Verify(ctx context.Context, opts eventlog.VerifyOptions) iter.Seq2
 	const op = "verify"
 	return func(yield func(eventlog.Fault, error) bool) {
 		v := newVerifier(ctx, opts)
-		v.mark, v.witness = l.mark.get(), l.witness
+		v.mark, v.witness = l.mark.get(), l.testimony()
 		v.read = func(do func(pebble.Reader) error) error {
 			return l.reading(op, eventlog.ThreadKey{}, func() error {
 				snap := l.db.NewSnapshot()

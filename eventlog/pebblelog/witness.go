@@ -42,11 +42,11 @@ func (l *Log) witnessed() error {
 			}
 		}
 	}
-	l.witness = witness{Store: l.meta.incarnation, Position: l.position, Opened: l.position, Log: l.traffic.log()}
+	w := witness{Store: l.meta.incarnation, Position: l.position, Opened: l.position, Log: l.traffic.log()}
 	if l.gate.stopped() {
-		l.witness.Log = 0
+		w.Log = 0
 	}
-	return l.testify()
+	return l.testify(w)
 }
 
 // notice notes in the owner file that there is a new write-ahead log, which
@@ -55,22 +55,33 @@ func (l *Log) witnessed() error {
 // has created a log. It is called by the one who settles.
 func (l *Log) notice() {
 	if wal := l.traffic.log(); wal != l.witness.Log && !l.gate.stopped() {
-		l.witness.Position, l.witness.Log = l.mark.get(), wal
-		_ = l.testify()
+		w := l.witness
+		w.Position, w.Log = l.mark.get(), wal
+		_ = l.testify(w)
 	}
 }
 
 // sign notes in the owner file how far the log goes. It is not part of closing:
 // a file of before is right too.
 func (l *Log) sign() {
-	l.witness = witness{Store: l.witness.Store, Closed: true, Position: l.mark.get()}
-	_ = l.testify()
+	_ = l.testify(witness{Store: l.witness.Store, Closed: true, Position: l.mark.get()})
 }
 
-func (l *Log) testify() error {
+// testify is called by one at a time; others may look meanwhile.
+func (l *Log) testify(w witness) error {
+	l.witnessing.Lock()
+	l.witness = w
+	l.witnessing.Unlock()
 	who := readOwner(l.dir, l.opts.FS)
-	who.witness = l.witness
+	who.witness = w
 	return writeOwner(l.dir, l.opts.FS, who)
+}
+
+// testimony is what the owner file says now.
+func (l *Log) testimony() witness {
+	l.witnessing.Lock()
+	defer l.witnessing.Unlock()
+	return l.witness
 }
 
 // short is the fault of a log that is shorter than the owner file says; nil: it
