@@ -192,6 +192,34 @@ func TestPageOfALongThread(t *testing.T) {
 	}
 }
 
+// A branch costs what it points with, however long what it shares is
+// (field-lessons L49).
+func TestBranchesAreCheap(t *testing.T) {
+	branches := 1000
+	if testing.Short() {
+		branches = 100
+	}
+	s := newStored(t)
+	s.views.StoreAlways()
+	var messages []string
+	for i := range 500 {
+		messages = append(messages, fmt.Sprintf(`{"id":"m%d","role":"user","content":%q}`, i, strings.Repeat("word ", 20)))
+	}
+	s.add(`{"type":"RUN_STARTED","threadId":"t","runId":"trunk","input":{"threadId":"t","runId":"trunk","messages":[`+strings.Join(messages, ",")+`]}}`,
+		`{"type":"RUN_FINISHED","threadId":"t","runId":"trunk"}`)
+	before := s.log.bytes
+	for i := range branches {
+		s.add(fmt.Sprintf(`{"type":"RUN_STARTED","threadId":"t","runId":"b%d","parentRunId":"trunk"}`, i),
+			fmt.Sprintf(`{"type":"RUN_FINISHED","threadId":"t","runId":"b%d"}`, i))
+	}
+	each := (s.log.bytes - before) / branches
+	t.Logf("%d bytes for the trunk, %d for each branch", before, each)
+	if each > 300 {
+		t.Errorf("%d bytes for each branch", each)
+	}
+	s.check()
+}
+
 // Run stores what is committed, behind the log, until it is ended.
 func TestRunStoresViews(t *testing.T) {
 	log, err := pebblelog.Open("", pebblelog.Options{InMemory: true})

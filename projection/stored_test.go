@@ -132,6 +132,14 @@ func (g *grove) harm() {
 	g.views.StoreAlways()
 }
 
+// redact takes away what a message says.
+func (g *grove) redact() {
+	what := eventlog.Redaction{Message: fmt.Sprintf("m%d", g.messages)}
+	if _, err := g.log.Redact(g.t.Context(), theThread, what, eventlog.RemoveOptions{}); err != nil && !errors.Is(err, eventlog.ErrNotFound) {
+		g.t.Fatal(err)
+	}
+}
+
 // crash loses what was not synced, or part of it, and opens what is left.
 func (g *grove) crash() {
 	seed := rapid.Uint64().Draw(g.t, "seed")
@@ -245,6 +253,10 @@ func TestStoredViewsAreFoldsOfTheLog(t *testing.T) {
 			case 1:
 				g.crash()
 			case 2:
+				g.redact()
+				if rapid.Bool().Draw(t, "clear") {
+					continue
+				}
 				if _, err := g.log.Clear(t.Context(), theThread, eventlog.RemoveOptions{}); err != nil {
 					t.Fatal(err)
 				}
@@ -263,5 +275,42 @@ func TestStoredViewsAreFoldsOfTheLog(t *testing.T) {
 		g.check()
 		g.crash()
 		g.check()
+	})
+}
+
+// Killed after any write, of the log or of the view, the view is what the log
+// folds to (field-lessons L7).
+func TestViewAfterACrashAtAnyWrite(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := &grove{t: t}
+		g.open(vfs.NewCrashableMem())
+		defer func() { g.log.Close() }()
+		for range rapid.IntRange(0, 8).Draw(t, "steps before") {
+			g.grow()
+			if _, err := g.views.Head(t.Context(), theThread); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range rapid.IntRange(1, 2).Draw(t, "steps") {
+			g.grow()
+			var cuts []*vfs.MemFS
+			cut := func() {
+				seed := rapid.Uint64().Draw(t, "seed")
+				cuts = append(cuts, g.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rapid.SampledFrom([]int{0, 50, 100}).Draw(t, "unsynced"), RNG: rand.New(rand.NewPCG(seed, 2))}))
+			}
+			cut()
+			if _, err := g.views.Head(t.Context(), theThread); err != nil {
+				t.Fatal(err)
+			}
+			cut()
+			for _, fs := range cuts {
+				after := &grove{t: t, runs: g.runs, messages: g.messages}
+				after.open(fs)
+				after.check()
+				if err := after.log.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
 	})
 }
