@@ -111,6 +111,9 @@ func (v *Views) openAt(ctx context.Context, k *kept, lineage []agui.Segment, tre
 	v.failed(k.thread, err)
 	f = &follower{fold: fold.New(v.opts.Fold)}
 	k.next = [fold.Lists]uint64{}
+	if k.head != nil { // what it goes on from is gone
+		k.head.broken, k.head.stale = true, true
+	}
 	if err := v.rows.DerivedDrop(ctx, r.space); err != nil {
 		v.failed(k.thread, err)
 		f.broken = true
