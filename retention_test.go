@@ -147,6 +147,9 @@ func TestRetentionGivesBackTheBytes(t *testing.T) {
 		}
 		return n, bytes
 	}
+	if err := store.AwaitViews(ctx); err != nil { // which are among what goes
+		t.Fatal(err)
+	}
 	n, promised := retain(true)
 	if n != 10 || promised == 0 {
 		t.Fatalf("the dry run: %d threads, %d bytes", n, promised)
