@@ -1,12 +1,11 @@
 // Package projection keeps views of threads up to date as commits arrive.
 //
-// [Views] answers what a thread looks like now. It keeps the folds of the
-// threads asked for most recently and, when asked again, folds only the records
-// that have come since. Beside a log that keeps derived rows it stores
-// checkpoints, from which a thread that is not in memory, a run ([Fold]) or a
-// page of a transcript ([Views.Page]) is read without the records before it
-// (docs/views.md). A view is always a function of the log: kept, stored or folded
-// afresh, it is the same.
+// [Views] answers what a thread looks like now, or looked like at a run. It keeps
+// the folds of the threads asked for most recently and, when asked again, folds
+// only the records that have come since; for a thread that is not among them it
+// reads the newest checkpoint of its lineage, where [Views.Run] has stored one
+// behind the log, and folds what came after. A view is always a function of the
+// log: kept, stored or folded afresh, it is the same.
 //
 //	views := projection.New(log, projection.Options{})
 //	go views.Run(ctx, log) // stores views as commits arrive, until ctx ends
